@@ -46,7 +46,7 @@ if typing.TYPE_CHECKING:
     from holdfast.bootstrap import BlockingEngine, Engine
     from holdfast.jobs.client.api_keys import CreatedKey, UnknownKey
     from holdfast.jobs.client.erasure import Erased, JobsStillRun, UndeclaredKinds
-    from holdfast.jobs.client.owner_control import OwnerUse, StorageExceeded, TooManyJobs
+    from holdfast.jobs.client.owner_control import OwnerUse, StorageExceeded
     from holdfast.jobs.client.pause_control import PauseState
     from holdfast.jobs.client.periodic_control import (
         PeriodicSchedule,
@@ -71,6 +71,7 @@ if typing.TYPE_CHECKING:
         LifespanFailed,
         LostLease,
         NotReady,
+        TooManyJobs,
         UnknownJob,
         UnknownKind,
         UnknownQueue,
@@ -137,7 +138,7 @@ _LOADED_LATER = {
     "StorageExceeded": "holdfast.jobs.client.owner_control",
     "StoreError": "holdfast.jobs.store_values",
     "StoreUnavailable": "holdfast.jobs.store_values",
-    "TooManyJobs": "holdfast.jobs.client.owner_control",
+    "TooManyJobs": "holdfast.jobs.exceptions",
     "TransactionTooLong": "holdfast.jobs.store_values",
     "UndeclaredKinds": "holdfast.jobs.client.erasure",
     "UnknownJob": "holdfast.jobs.exceptions",

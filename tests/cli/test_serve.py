@@ -19,6 +19,7 @@ import pytest
 from tests.apps.conversion.gateway_process import environment
 from tests.support.cookies import session_cookie
 from tests.support.postgres import obtain
+from tests.support.waiting import until_sync
 
 from holdfast import Engine
 from holdfast.bootstrap import load_reference
@@ -383,7 +384,10 @@ def test_local_access_is_a_setting(folder, choice, beginning):
 def test_a_worker_that_was_asked_to_finish_leaves_the_server_running(folder):
     with Running(HOLDFAST_ADMIN_TOKEN="operator-token-of-the-test") as server:
         bearer = {"authorization": "Bearer operator-token-of-the-test"}
-        (worker,) = server.client.get("/api/workers", headers=bearer).json()["workers"]
+        # The address may be printed before the worker is in the store.
+        (worker,) = until_sync(
+            lambda: server.client.get("/api/workers", headers=bearer).json()["workers"]
+        )
         server.client.post(f"/api/workers/{worker['id']}/finish", headers=bearer)
         server.until_logged("the worker has finished")
 

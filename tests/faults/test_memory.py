@@ -48,7 +48,7 @@ def grown(url, limits, args):
     )
 
     async def go():
-        async with Engine(url, apps=[isolated.app]) as engine:
+        async with Engine(url, apps=[isolated.memory_app]) as engine:
             hungry = await engine.enqueue(isolated.grow, args)
             modest = await engine.enqueue(isolated.echo, "x")
             async with asyncio.timeout(2 * SOON):

@@ -107,7 +107,7 @@ def test_several_arguments_reach_handlers_on_the_loop_in_threads_and_in_children
 
     async def go():
         url = f"sqlite:///{tmp_path}/work.db"
-        async with Engine(url, apps=[app, isolated.app]) as engine:
+        async with Engine(url, apps=[app, isolated.values_app]) as engine:
             jobs = [
                 await engine.enqueue(in_loop, in_loop.args(7, "fragile")),
                 await engine.enqueue(threaded, threaded.args(order=7)),

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.errors import ErrorCode
 from holdfast.jobs.model import Cancelled, Completed, Failed, JobError, Released, Retry
-from holdfast.jobs.report_rules import rescued_status, target_status
+from holdfast.jobs.report_rules import rescue_delay, rescued_status, target_status
 
 ERROR = JobError(ErrorCode.UNKNOWN, "x")
 RETRY, UNCOUNTED, FAILED = Retry(1, ERROR), Retry(1, ERROR, counted=False), Failed(ERROR)
@@ -52,3 +52,14 @@ def test_a_job_whose_worker_died_runs_again_unless_it_is_cancelled_or_has_no_att
 ):
     found = rescued_status(cancel_requested=cancel_requested, attempts_left=attempts_left)
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    "attempts, place, seconds",
+    [
+        (1, 0, 0.0), (1, 7, 0.0), (2, 0, 0.0), (2, 1, 0.2), (5, 10, 2.0), (2, 49, 9.8),
+        (2, 50, 0.0), (3, 499, 9.8),
+    ],
+)  # fmt: skip
+def test_a_rescued_job_that_was_tried_twice_waits_for_the_older_ones(attempts, place, seconds):
+    assert rescue_delay(attempts, place) == pytest.approx(seconds)

@@ -257,7 +257,7 @@ def test_every_slot_of_a_periodic_job_is_run(app):
 
 
 def test_time_stands_still_while_a_child_process_works():
-    with virtual_engine([isolated.app]).blocking() as engine:
+    with virtual_engine([isolated.values_app]).blocking() as engine:
         job = engine.enqueue(isolated.pid)
         engine.run_until_idle()
         assert engine.result(job) != os.getpid()

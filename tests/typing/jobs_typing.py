@@ -7,12 +7,14 @@ from typing import Any, assert_type
 from holdfast import BlockingEngine
 from holdfast.bootstrap import Engine
 from holdfast.jobs.client.requests import JobHandle, JobRequest
+from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.context import JobContext
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import PendingJob
 from holdfast.jobs.model import Job
 from holdfast.jobs.views import Page
+from holdfast.outbox.client import Outbox
 from holdfast.resilience.breaker.transitions import CircuitState
 
 app = App("typing")
@@ -103,6 +105,33 @@ async def enqueueing_takes_the_arguments_that_the_job_declares(engine: Engine) -
     await engine.enqueue(sweep, Order(1))  # type: ignore[misc]
     await engine.enqueue(send, Order(1), dedupkey="x")  # type: ignore[call-overload]
     await engine.enqueue(send, Order(1), priority="high")  # type: ignore[call-overload]
+
+
+async def the_engine_of_a_handler_has_the_types_of_an_engine(ctx: JobContext) -> None:
+    assert_type(await ctx.engine.enqueue(send, Order(1)), JobHandle[Receipt])
+    assert_type(await ctx.engine.enqueue(sweep, owner=ctx.owner), JobHandle[None])
+    assert_type(await ctx.engine.enqueue("typing.send", {"number": 1}), JobHandle[Any])
+    assert_type(
+        await ctx.engine.enqueue_many([JobRequest(sweep, None)]), tuple[JobHandle[Any], ...]
+    )
+    assert_type(await ctx.engine.get("an-id"), Job | None)
+    assert_type(await ctx.engine.cancel(ctx.job_id), Job)
+    assert_type(await ctx.engine.list(limit=3), Page)
+    assert_type(await ctx.engine.result(await ctx.engine.enqueue(pack, Order(1))), int)
+    assert_type(ctx.engine.database, Database)
+    await ctx.engine.enqueue(send, 3)  # type: ignore[misc]
+    await ctx.engine.get()  # type: ignore[call-arg]
+    await ctx.engine.calls.nothing()  # type: ignore[attr-defined]
+
+
+def takes_an_engine(engine: Engine) -> None: ...
+
+
+def the_engine_of_a_handler_is_taken_as_an_engine(ctx: JobContext) -> None:
+    takes_an_engine(ctx.engine)
+    assert_type(ctx.engine.outbox, Any)
+    typed: Engine = ctx.engine
+    assert_type(typed.outbox, Outbox)
 
 
 async def results_are_what_the_job_returns(engine: Engine) -> None:

@@ -37,7 +37,8 @@ class DatabaseTransaction(Protocol):
                 repeat the whole transaction.
             StoreError: the statement is wrong; the driver's error is its `__cause__`.
             KeyError: a parameter is missing.
-            ContextError: the transaction was that of a handler, and is over.
+            ContextError: the statement would begin, commit or roll back a transaction; or this one
+                was that of a handler, and is over.
         """
         ...
 

@@ -18,12 +18,12 @@ from holdfast.events import Listener
 from holdfast.jobs.client.blocking import BlockingClient
 from holdfast.jobs.client.client import Client
 from holdfast.jobs.client.enqueue import TransactionalEnqueue
-from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.client.requests import JobRequest
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.job_function import JobFunction
 from holdfast.jobs.declare.job_handle import RequestOptions
+from holdfast.jobs.declare.job_request import JobId
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.model import Job, NewJob
 from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits

@@ -130,3 +130,19 @@ class LifespanFailed(HoldfastError):
     def __init__(self, app: str, error: BaseException) -> None:
         super().__init__(f"app {app}: its lifespan failed: {type(error).__name__}: {error}")
         self.app = app
+
+
+class TooManyJobs(HoldfastError):
+    """An owner has as many unfinished jobs as it may; none of the new ones was created.
+
+    Attributes:
+        owner: whose they are.
+        limit: how many it may have.
+    """
+
+    code = ErrorCode.TOO_MANY_JOBS
+
+    def __init__(self, owner: str, limit: int) -> None:
+        super().__init__(f"owner {owner!r} may have {limit} unfinished jobs, and has no room left")
+        self.owner = owner
+        self.limit = limit

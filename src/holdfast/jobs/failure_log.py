@@ -28,8 +28,8 @@ def log_retry(
 def log_failure(logger: logging.Logger, job: FailedJob, error: JobError) -> None:
     """Log a job that is not tried again, of a kind that has no dead letters."""
     logger.warning(
-        "%s failed for good after %s: %s: %s",
-        job, _attempt(job), error.code, error.message, extra=_fields(job, error),
+        "%s failed for good%s: %s: %s",
+        job, _after(job), error.code, error.message, extra=_fields(job, error),
     )  # fmt: skip
 
 
@@ -60,9 +60,6 @@ def log_dead_letter(
     """
     if not logger.isEnabledFor(logging.ERROR):
         return
-    after = "" if job.attempt is None else f" after {_attempt(job)}"
-    if job.attempt == 0:
-        after = " without an attempt"
     file, line, function, _ = logger.findCaller(stacklevel=2)
     information = None
     if exception is not None:
@@ -70,12 +67,18 @@ def log_dead_letter(
     record = logger.makeRecord(
         logger.name, logging.ERROR, file, line,
         "%s is a dead letter%s (%s): %s: %s",
-        (job, after, reason, error.code, error.message),
+        (job, _after(job), reason, error.code, error.message),
         information, function, _fields(job, error),
     )  # fmt: skip
     # A formatter that finds this text does not format the exception.
     record.exc_text = traceback
     logger.handle(record)
+
+
+def _after(job: FailedJob) -> str:
+    if job.attempt is None:
+        return ""
+    return f" after {_attempt(job)}" if job.attempt else " without an attempt"
 
 
 def _attempt(job: FailedJob) -> str:

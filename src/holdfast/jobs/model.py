@@ -192,7 +192,8 @@ class Claim(Value, frozen=True):
     """One attempt to run now: the lease, the permit for its downstream, and the handler's input.
 
     `admission` is `REFUSED` only if the downstream is open in `fail_fast` mode: then the job must
-    fail without a call. `permit` is returned in the `CallReport`.
+    fail without a call. `permit` is returned in the `CallReport`. `lost_worker`: an earlier attempt
+    ended because its worker died, maybe by this job; False unless the request asks for it.
     """
 
     lease: Lease
@@ -209,6 +210,7 @@ class Claim(Value, frozen=True):
     meta: str | None
     admission: Admission
     permit: Permit | None
+    lost_worker: bool = False
 
     @property
     def job_id(self) -> str:

@@ -17,6 +17,10 @@ from holdfast.jobs.model import (
 
 TIMED_OUT = JobError(ErrorCode.TIMEOUT, ERRORS[ErrorCode.TIMEOUT].message)
 """The error of a job whose deadline has passed."""
+RESCUE_SPACING = 0.2
+"""Seconds between jobs that one rescue requeues one after the other."""
+RESCUE_PLACES = 50
+"""How many such jobs follow each other; those after them begin again, so that none waits long."""
 LEASE_LOST = JobError(ErrorCode.LEASE_LOST, ERRORS[ErrorCode.LEASE_LOST].message)
 """The error of a job whose worker died or lost its lease."""
 
@@ -54,3 +58,17 @@ def rescued_status(*, cancel_requested: bool, attempts_left: bool) -> JobStatus:
     if cancel_requested:
         return JobStatus.CANCELLED
     return JobStatus.QUEUED if attempts_left else JobStatus.FAILED
+
+
+def rescue_delay(attempts: int, place: int) -> float:
+    """Return the seconds after which a rescued job may start again.
+
+    After its first attempt it may start at once. After a later one it may be what kills its
+    workers, so those jobs become ready one after the other: the others that were lost with it have
+    a chance to end before it starts. None waits for more than 10 seconds.
+
+    Args:
+        attempts: how many attempts the job has had.
+        place: how many older jobs like that the same rescue requeues.
+    """
+    return 0.0 if attempts < 2 else place % RESCUE_PLACES * RESCUE_SPACING

@@ -98,7 +98,11 @@ class EnqueueStore(Protocol):
     """Create jobs."""
 
     async def enqueue(
-        self, jobs: Sequence[NewJob], *, now: float | None = None
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        most: Mapping[str, int] | None = None,
+        now: float | None = None,
     ) -> tuple[Enqueued, ...]:
         """Create `jobs`, all or none, and return one answer for each, in the same order.
 
@@ -107,6 +111,12 @@ class EnqueueStore(Protocol):
         within one call and with any number of concurrent callers. By a job's `dedup_rule` fewer
         twins count: one that does not count loses its key to the job that is created. All jobs of
         one call with the same key have the same rule.
+
+        An owner in `most` has at most so many unfinished jobs afterwards, with any number of
+        concurrent callers that say so; a call that creates none of its jobs is not refused.
+
+        Raises:
+            TooManyJobs: it would have more; no job was created.
         """
         ...
 
@@ -235,10 +245,11 @@ class DownstreamStore(Protocol):
     ) -> int:
         """Delete up to `limit` records that keys of downstream `name` have made and nothing uses.
 
-        Such a record has the parent `name` and is closed, no job is stored for it, not even a
-        finished one, and its last use is two days ago. One whose breaker looks at a longer time is
-        kept. The worker that claims a later job declares it again. Returns how many were deleted;
-        after 0 the rest, if there is any, can wait for the next round.
+        Such a record has the parent `name`, no job is stored for it, not even a finished one, and
+        its last use is two days ago. One is kept whose breaker looks at a longer time, is open and
+        its `open_until` has not come, or is held by a person. The worker that claims a later job
+        declares it again. Returns how many were deleted; after 0 the rest, if there is any, can
+        wait for the next round.
         """
         ...
 

@@ -66,12 +66,13 @@ class ClaimRequest:
     """Which jobs a worker asks for, and how many.
 
     Args:
-        limit: most jobs to claim; at most the worker's free slots.
+        limit: most jobs to claim.
         queues: the queues it serves.
         kinds: the kinds it can run, each with its fleet-wide concurrency limit or None.
         lease_seconds: how long the leases last unless they are extended.
         aliases: earlier names among `kinds`, each with the name whose limit it shares.
         owner_limits: the limits of owners who have none of their own in the store.
+        with_lost_workers: the claims say which jobs have lost a worker.
     """
 
     limit: int
@@ -80,6 +81,7 @@ class ClaimRequest:
     lease_seconds: float = 300.0
     aliases: Mapping[str, str] = field(default_factory=dict)
     owner_limits: OwnerLimits = NO_LIMITS
+    with_lost_workers: bool = False
 
     def limited_name(self, kind: str) -> str:
         """Return the name under which the running jobs of `kind` are counted."""
@@ -128,7 +130,8 @@ class TickResult:
         refused: reports that were refused.
         overruled: reports whose jobs have another status than the outcome says.
         moved: downstream records whose breaker changed its state in this tick.
-        timed_out: ids of jobs that the claim found past their deadlines and failed with `TIMEOUT`.
+        timed_out: jobs that the claim found past their deadlines and failed with `TIMEOUT`: their
+            ids, and whether they are dead letters.
         wake_at: when the next job becomes claimable, in epoch seconds; None if unknown.
         mark: the argument of `wait_for_work`.
         now: the store's time of this tick, in epoch seconds.
@@ -140,7 +143,7 @@ class TickResult:
     refused: tuple[Refused, ...]
     overruled: tuple[Overruled, ...]
     moved: tuple[DownstreamRecord, ...]
-    timed_out: tuple[str, ...]
+    timed_out: tuple["FailedJob", ...]
     wake_at: float | None
     mark: int
     now: float

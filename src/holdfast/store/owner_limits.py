@@ -2,15 +2,23 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.jobs.dedup import DedupRule
-from holdfast.jobs.model import NewJob
+from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.operations_port import AuditEntry
 from holdfast.jobs.owner_limits import OwnerLimits, dump_rate, load_limits
 from holdfast.jobs.owner_port import LimitedOwner
 from holdfast.store.operations import audit_change
 from holdfast.store.statements import Statements
+
+
+def limits_to_check(
+    jobs: Sequence[NewJob], answers: Sequence[Enqueued], most: Mapping[str, int]
+) -> list[tuple[str, int]]:
+    """Return what of `most` holds for owners for whom one of `jobs` was created."""
+    created = {job.owner for job, answer in zip(jobs, answers, strict=True) if answer.created}
+    return [(owner, limit) for owner, limit in most.items() if owner in created]
 
 
 class StoredOwnerLimits(Statements):

@@ -19,7 +19,7 @@ from holdfast.clock import Clock
 from holdfast.jobs.model import Finished, Lease
 from holdfast.jobs.store_port import ClaimRequest, TickResult
 from holdfast.jobs.transaction_port import AttemptTransaction
-from holdfast.store.attempt_statements import AttemptStatements
+from holdfast.store.block_statements import BlockStatements
 from holdfast.store.sqlite.app_database import StatementThreads
 from holdfast.store.sqlite.attempt_transaction import SQLiteTransaction
 from holdfast.store.sqlite.connection import disconnect
@@ -105,7 +105,7 @@ class InlineTransaction(SQLiteTransaction):
         super().__init__(*args, **options)
         self._waiting_threads = waiting_threads
 
-    async def begin(self, *, blocking: bool = False) -> apsw.Connection | AttemptStatements:
+    async def begin(self, *, blocking: bool = False) -> apsw.Connection | BlockStatements:
         """Take the write lock, and return the connection, or the statements on it."""
         if not blocking:
             return await super().begin()

@@ -17,8 +17,8 @@ from typing import Any, Self, TypeVar
 
 from holdfast.events import Listener
 from holdfast.jobs.client.blocking import mirror
-from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.declare.app import App
+from holdfast.jobs.declare.job_request import JobId
 from holdfast.jobs.engine import BlockingStoreEngine, StoreEngine
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
 from holdfast.jobs.maintenance.leader import Maintenance

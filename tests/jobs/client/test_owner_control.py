@@ -115,6 +115,37 @@ def test_more_unfinished_jobs_than_the_limit_are_refused_all_or_none(url):
     asyncio.run(main())
 
 
+def test_callers_at_the_same_moment_do_not_exceed_the_limit_together(url):
+    shop = Shop()
+
+    async def main():
+        limits = OwnerLimits(waiting=5)
+        async with (
+            Engine(url, apps=[shop.app], owner_limits=limits) as first,
+            Engine(url, apps=[shop.app], owner_limits=limits) as second,
+        ):
+            every = [engine.enqueue(shop.sell, owner="ann") for engine in [first, second] * 8]
+            found = await asyncio.gather(*every, return_exceptions=True)
+            assert sum(isinstance(each, TooManyJobs) for each in found) == 11
+            assert len((await first.list()).jobs) == 5
+
+    asyncio.run(main())
+
+
+def test_of_one_call_only_the_jobs_within_the_limits_are_counted(url):
+    shop = Shop()
+
+    async def main():
+        async with Engine(url, apps=[shop.app], owner_limits=OwnerLimits(waiting=2)) as engine:
+            beyond = [JobRequest(shop.sell, None, owner="ann", beyond_limits=True)] * 3
+            await engine.enqueue_many([*beyond, *[JobRequest(shop.sell, None, owner="ann")] * 2])
+            assert len((await engine.list()).jobs) == 5
+            with pytest.raises(TooManyJobs):
+                await engine.enqueue(shop.sell, owner="ann")
+
+    asyncio.run(main())
+
+
 def test_a_repeat_at_the_limit_is_answered_with_the_job_that_is_there(url):
     shop = Shop()
 
@@ -195,6 +226,38 @@ def test_what_exceeds_the_storage_is_refused(sqlite_url):
             await engine.owners.check_storage(None, 10**9)
             await engine.owners.set_limits("ann", OwnerLimits())
             await engine.owners.check_storage("ann", 10**9)
+
+    asyncio.run(main())
+
+
+def test_blocks_of_one_owner_take_turns_so_that_checks_see_what_was_kept(sqlite_url):
+    shop = Shop()
+
+    async def keep(engine, owner):
+        async with engine.owners.turn(owner):
+            await engine.owners.check_storage(owner, 30)
+            await asyncio.sleep(0)
+            shop.kept.setdefault(owner, []).append(30)
+
+    async def main():
+        async with Engine(sqlite_url, apps=[shop.app]) as engine:
+            for owner in ("ann", "bob"):
+                await engine.owners.set_limits(owner, OwnerLimits(storage_bytes=130))
+            async with engine.owners.turn("bob"):  # delays no other owner
+                every = [keep(engine, owner) for owner in ["ann"] * 4 + ["cleo"] * 2]
+                found = await asyncio.gather(*every, return_exceptions=True)
+            assert sum(isinstance(each, StorageExceeded) for each in found) == 2
+            assert shop.kept == {"ann": [70, 30, 30], "cleo": [30, 30]}
+
+    asyncio.run(main())
+
+
+def test_owners_without_limits_at_the_intake_do_not_take_turns(sqlite_url):
+    async def main():
+        async with Engine(sqlite_url, owner_limits=OwnerLimits(concurrency=1)) as engine:
+            for owner in (None, "ann"):
+                async with engine.owners.turn(owner), engine.owners.turn(owner):
+                    pass
 
     asyncio.run(main())
 

@@ -1,8 +1,16 @@
 """`ctx.engine`: the engine whose worker runs an attempt."""
 
 import asyncio
+import inspect
+
+import pytest
 
 from holdfast import App, Engine, JobContext
+from holdfast.jobs.declare.handler_engine import EngineMethods
+
+METHODS = [
+    name for name, value in vars(EngineMethods).items() if callable(value) and name[0] != "_"
+]
 
 
 def test_a_handler_reaches_the_engine_that_runs_it(tmp_path):
@@ -22,3 +30,17 @@ def test_a_handler_reaches_the_engine_that_runs_it(tmp_path):
             assert message.aggregate_id == "order-7"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_type_that_editors_see_has_the_engines_own_signatures(name):
+    assert inspect.signature(getattr(EngineMethods, name)) == inspect.signature(
+        getattr(Engine, name)
+    )
+
+
+def test_the_type_that_editors_see_has_attributes_of_the_engine(tmp_path):
+    assert len(METHODS) > 10
+    engine = Engine(f"sqlite:///{tmp_path}/work.db")
+    assert {name for name in EngineMethods.__annotations__ if not hasattr(engine, name)} == set()
+    assert isinstance(Engine.database, property)

@@ -440,7 +440,7 @@ def test_in_a_child_process_each_is_refused_with_the_reason(tmp_path):
         assert len(refusals) == 5
         assert all("INVALID_STATE" in line and 'isolation="process"' in line for line in refusals)
 
-    play(tmp_path, scenario, isolated.app)
+    play(tmp_path, scenario, isolated.context_app)
 
 
 def test_after_the_lease_is_lost_the_call_is_refused(tmp_path):

@@ -9,9 +9,11 @@ from tests.support.workers import QUICK, claim, rig
 
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.declared_downstream import Downstream
-from holdfast.jobs.model import AttemptOutcome
+from holdfast.jobs.model import AttemptOutcome, Released
+from holdfast.jobs.store_port import ClaimRequest, StoreUnavailable
 from holdfast.jobs.worker.claim_ahead import ClaimAhead
 from holdfast.jobs.worker.run import Run
+from holdfast.resilience.backoff import Exponential
 from holdfast.resilience.policy import RetryPolicy
 from holdfast.testing import VirtualClock
 
@@ -65,6 +67,7 @@ def test_nothing_is_claimed_ahead_without_a_free_slot(free):
         {"concurrency": 5},
         {"downstream": Downstream("gateway")},
         {"retry": RetryPolicy(max_attempts=1)},
+        {"retry": RetryPolicy(max_attempts=2)},
     ],
 )
 def test_nothing_is_claimed_ahead_where_a_claim_counts_against_a_limit(options):
@@ -141,6 +144,113 @@ def test_a_job_that_finds_no_free_slot_is_released_and_runs_elsewhere(tmp_path):
                 attempts = await it.store.attempts(job)
                 assert attempts[-1].outcome is AttemptOutcome.COMPLETE
                 assert attempts[-1].number == 1  # being released uses up no attempt
+
+    asyncio.run(scenario())
+
+
+class Counted:
+    """Handlers that note how many leases their worker holds when they start."""
+
+    def __init__(self):
+        self.app = App("ahead")
+        self.it = None
+        self.leases = {}
+        self.work = self.app.job()(self._work)
+
+    async def _work(self, ctx):
+        if self.it is not None:
+            leases = await self.it.store.leases(self.it.worker.worker_id)
+            self.leases[ctx.job_id] = len(leases)
+
+    async def lose_a_worker(self, it, names):
+        """Enqueue jobs, and let them be claimed by a worker that then dies."""
+        await it.enqueue(self.work, *names)
+        request = ClaimRequest(len(names), ("default",), {self.work.kind.name: None}, 1e-9)
+        assert len((await it.store.tick("dead", (), request)).claims) == len(names)
+
+    async def rescue(self, it, names):
+        self.it = it
+        await until(lambda: rescued(it, names))
+
+
+async def rescued(it, names):
+    await it.store.rescue()
+    return all([(await it.store.attempts(name))[0].outcome for name in names])
+
+
+ALONE = replace(QUICK, concurrency=4, maintenance=None)
+
+
+def test_a_job_that_has_lost_a_worker_starts_beside_no_job_that_waits(tmp_path):
+    """Neither beside others that have lost one nor beside new jobs; all of them are run."""
+
+    async def scenario():
+        counted, lost = Counted(), [f"lost{number}" for number in range(30)]
+        async with rig(tmp_path, counted.app, ALONE) as it:
+            await counted.lose_a_worker(it, lost)
+            await it.enqueue(counted.work, *(f"j{number}" for number in range(2 * MANY)))
+            async with it.running():
+                await until(lambda: finished(it, 2 * MANY))
+                await it.enqueue(counted.work, *(f"new{number}" for number in range(MANY)))
+                await counted.rescue(it, lost)
+                await until(lambda: finished(it, 3 * MANY + len(lost)))
+            assert counted.leases.keys() > set(lost)
+            assert max(counted.leases[name] for name in lost) <= 4
+            for name in lost:
+                ends = await it.store.attempts(name)
+                assert (ends[-1].outcome, ends[-1].number) == (AttemptOutcome.COMPLETE, 2)
+
+    asyncio.run(scenario())
+
+
+def test_jobs_that_failed_without_losing_a_worker_are_claimed_ahead(tmp_path):
+    async def scenario():
+        app, failed = App("ahead"), set()
+
+        @app.job(retry=RetryPolicy(max_attempts=3, backoff=Exponential(base=0.0, jitter=0.0)))
+        async def work(ctx):
+            if ctx.attempt == 1 and ctx.job_id.startswith("twice"):
+                failed.add(ctx.job_id)
+                raise ConnectionError("once")
+
+        async with rig(tmp_path, app, ALONE) as it:
+            await it.enqueue(work, *(f"j{number}" for number in range(2 * MANY)))
+            await it.run()
+            limits = noted_limits(it)
+            it.worker = it.another(ALONE)
+            await it.enqueue(work, *(f"twice{number}" for number in range(2 * MANY)))
+            await it.run()
+            assert len(failed) == 2 * MANY
+            assert max(limits) > 4
+            assert await finished(it, 4 * MANY)
+
+    asyncio.run(scenario())
+
+
+def test_a_suspect_is_released_with_the_others_where_no_release_is_stored(tmp_path):
+    """While the store is down nothing starts, and nothing waits for ever."""
+
+    async def scenario():
+        counted, lost = Counted(), [f"lost{number}" for number in range(10)]
+        async with rig(tmp_path, counted.app, ALONE) as it:
+            await counted.lose_a_worker(it, lost)
+            await it.enqueue(counted.work, *(f"j{number}" for number in range(2 * MANY)))
+            tick, failures = it.store.tick, []
+
+            async def failing(worker_id, finished=(), claim=None, **rest):
+                released = [end for end in finished if isinstance(end.outcome, Released)]
+                if released and len(failures) < 5:
+                    failures.append(len(released))
+                    raise StoreUnavailable("away")
+                return await tick(worker_id, finished, claim, **rest)
+
+            it.store.tick = failing
+            async with it.running():
+                await until(lambda: finished(it, 2 * MANY))
+                await counted.rescue(it, lost)
+                await until(lambda: finished(it, 2 * MANY + len(lost)))
+            assert failures
+            assert max(counted.leases[name] for name in lost) <= 4
 
     asyncio.run(scenario())
 

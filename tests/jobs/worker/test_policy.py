@@ -115,7 +115,7 @@ def test_a_result_that_is_not_wanted_is_tried_again(tmp_path, declared):
 
 
 def test_a_result_that_is_not_wanted_is_tried_again_in_a_child_process(tmp_path):
-    job = ended(tmp_path, isolated.app, isolated.third_time)
+    job = ended(tmp_path, isolated.values_app, isolated.third_time)
     assert (job.status, job.attempt_count, job.result) == ("complete", 3, "3")
 
 

@@ -29,6 +29,7 @@ from holdfast.jobs.model import (
 )
 from holdfast.jobs.store_port import (
     ClaimRequest,
+    FailedJob,
     Overruled,
     Refusal,
     Refused,
@@ -104,7 +105,7 @@ def test_only_accepted_reports_are_published_as_events():
         claims=(claim(job_id="new", created_at=990.0),),
         refused=(Refused(stale.claim.lease, Refusal.STALE),),
         overruled=(Overruled(overruled.claim.lease, JobStatus.CANCELLED),),
-        moved=(record,), timed_out=("late",),
+        moved=(record,), timed_out=(FailedJob("late"),),
     )), EventLog()  # fmt: skip
     tick(store, [good, stale, overruled], log=log)
     assert log.of(JobClaimed) == [JobClaimed("k", "new", 1, 10.0)]

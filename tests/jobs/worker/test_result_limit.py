@@ -24,7 +24,7 @@ async def in_loop(ctx, size: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "of, kind", [(app, in_loop), (app, threaded), (isolated.app, isolated.filled)]
+    "of, kind", [(app, in_loop), (app, threaded), (isolated.values_app, isolated.filled)]
 )
 def test_a_result_over_the_limit_fails_its_attempt_for_good(tmp_path, of, kind):
     async def go():

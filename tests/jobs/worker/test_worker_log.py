@@ -31,7 +31,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
-from holdfast.jobs.store_port import Overruled, Refusal, Refused, TickResult
+from holdfast.jobs.store_port import FailedJob, Overruled, Refusal, Refused, TickResult
 from holdfast.jobs.worker.failure import of_code
 from holdfast.jobs.worker.run import Run
 from holdfast.jobs.worker.worker_log import log_results
@@ -221,8 +221,11 @@ def test_a_refused_report_is_no_failure(caplog):
 
 
 def test_jobs_that_a_claim_found_past_their_deadlines_are_dead_letters(caplog):
-    log_results([], result(timed_out=("late",)), whole=True)
+    """Unless their kind has none."""
+    late = (FailedJob("late"), FailedJob("quiet", dead_letter=False))
+    log_results([], result(timed_out=late), whole=True)
     assert "job late is a dead letter (deadline): TIMEOUT: " in caplog.text
+    assert "job quiet failed for good: TIMEOUT: " in caplog.text
 
 
 def test_the_trial_of_a_breaker_is_a_detail_and_its_other_moves_are_warnings(caplog):

@@ -54,7 +54,7 @@ def test_a_block_that_ends_its_transaction_is_refused(play):
     async def scenario(store):
         with pytest.raises(ContextError, match="was ended inside"):
             async with store.database.transaction() as tx:
-                await tx.fetch("ROLLBACK")
+                await tx.connection.execute("ROLLBACK")
 
     play(scenario)
 

@@ -21,21 +21,18 @@ def test_a_report_waits_for_a_commit_in_flight_and_is_refused_after_it(play, ben
         (claim,) = (await store.tick("worker", (), ANY)).claims
         transaction = store.transaction(claim.lease)
         await transaction.begin()
-        lent, may_commit = transaction._lent, asyncio.Event()
+        lent, is_written, may_commit = transaction._lent, asyncio.Event(), asyncio.Event()
         commit = lent.commit
 
         async def late_commit():
+            is_written.set()
             await may_commit.wait()
             await commit()
 
         lent.commit = late_commit
         completing = asyncio.create_task(transaction.complete(Finished(claim.lease, Completed())))
         watching = await asyncpg.connect(bench.url)
-        while not await watching.fetchval(
-            "SELECT count(*) FROM pg_locks WHERE relation = 'holdfast.jobs'::regclass "
-            "AND mode = 'RowExclusiveLock' AND pid <> pg_backend_pid()"
-        ):
-            await asyncio.sleep(0.01)
+        await is_written.wait()
         reporting = asyncio.create_task(store.tick("worker", [Finished(claim.lease, Released())]))
         await a_session_waits(watching)
         may_commit.set()

@@ -216,3 +216,19 @@ def test_a_claim_past_hundreds_of_full_downstreams_takes_few_statements(play, se
             assert 0 < len(statements) < 60
 
     play(scenario, connections=1)
+
+
+def test_a_claim_of_a_kind_with_a_limit_reports_nothing_before_it_claims(play):
+    statements = []
+
+    async def scenario(store):
+        await store.enqueue(jobs(2))
+        request = replace(REQUEST, limit=1, kinds={"work": 5})
+        await store.tick("w", claim=request)  # now the store knows that limits are to be checked
+        async with store._database.connection() as connection:
+            connection.add_query_logger(lambda query: statements.append(query.query))
+        assert len((await store.tick("w", claim=request)).claims) == 1
+
+    play(scenario, connections=1)
+    assert not [query for query in statements if "report_and_claim" in query]
+    assert len(statements) <= 10

@@ -94,6 +94,19 @@ def test_every_transaction_has_the_settings(pooled):
     asyncio.run(scenario())
 
 
+def test_a_transaction_on_a_session_of_its_own_does_not_set_them_again(play):
+    statements = []
+
+    async def scenario(store):
+        async with store._database.connection() as connection:
+            connection.add_query_logger(lambda query: statements.append(query.query))
+        await store._database.transaction(lambda connection: connection.fetchval("SELECT 1"))
+
+    play(scenario)
+    assert not [query for query in statements if "SET LOCAL" in query]
+    assert [query for query in statements if query == "SELECT 1"]
+
+
 def test_the_schema_is_migrated_through_the_pooler(pooler, postgres_server):
     name = postgres_server.create_database()
 

@@ -20,11 +20,11 @@ from holdfast.jobs.client.intake_control import IntakeControl
 from holdfast.jobs.client.owner_control import OwnerControl
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
-from holdfast.jobs.client.queries import JobId
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.client.webhook_control import WebhookControl
 from holdfast.jobs.client.worker_control import WorkerControl
 from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.declare.job_request import JobId
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstream_calls import DownstreamCalls
 from holdfast.jobs.model import Job

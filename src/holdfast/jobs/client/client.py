@@ -17,7 +17,7 @@ from holdfast.jobs.client.intake_control import IntakeControl
 from holdfast.jobs.client.owner_control import OwnerControl
 from holdfast.jobs.client.pause_control import KindControl, QueueControl
 from holdfast.jobs.client.periodic_control import PeriodicControl
-from holdfast.jobs.client.queries import JobId, Queries, id_of, several
+from holdfast.jobs.client.queries import Queries, id_of, several
 from holdfast.jobs.client.requests import JobHandle, JobRequest, RequestOptions
 from holdfast.jobs.client.webhook_control import WebhookControl
 from holdfast.jobs.client.worker_control import WorkerControl
@@ -25,6 +25,7 @@ from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.declare.codecs import PAYLOAD_LIMIT
 from holdfast.jobs.declare.job_function import JobFunction
+from holdfast.jobs.declare.job_request import JobId
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.declare.retention import call_on_deleted
 from holdfast.jobs.downstream_calls import DownstreamCalls

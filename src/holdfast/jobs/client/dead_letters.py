@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from holdfast.clock import Clock
 from holdfast.errors import HoldfastError
-from holdfast.jobs.client.queries import MOST_LISTED, JobId, id_of, several
+from holdfast.jobs.client.queries import MOST_LISTED, id_of, several
+from holdfast.jobs.declare.job_request import JobId
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.downstreams.record import HoldMode
 from holdfast.jobs.store_port import Change, Store

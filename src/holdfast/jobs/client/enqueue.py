@@ -10,7 +10,7 @@ from msgspec import structs
 
 from holdfast.clock import Clock
 from holdfast.ids import new_ids
-from holdfast.jobs.client.owner_control import OwnerControl, TooManyJobs
+from holdfast.jobs.client.owner_control import OwnerControl
 from holdfast.jobs.client.requests import JobHandle, JobRequest, check_rules, needs_now, prepare
 from holdfast.jobs.client.store_time import StoreTime
 from holdfast.jobs.declare.job_function import JobFunction
@@ -18,6 +18,7 @@ from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.declare.validation import shown
 from holdfast.jobs.downstreams.record import DownstreamSettings
+from holdfast.jobs.exceptions import TooManyJobs
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import Store, StoreError, StoreUnavailable
 from holdfast.resilience import checks
@@ -120,13 +121,14 @@ class Enqueuer:
             jobs = [_traced(job, headers) for job in jobs]
         if len(jobs) > 1:
             check_rules(jobs)
+        most: dict[str, int] = {}
         if self._owners is not None:
-            await self._check_limits(self._owners, asked, jobs)
+            most = await self._check_limits(self._owners, asked, jobs)
         new = self._undeclared(asked, jobs)
         if connection is None:
             if new:
                 await self._store.declare_downstreams(new)
-            outcomes = await self._store.enqueue(jobs)
+            outcomes = await self._store.enqueue(jobs, most=most)
         elif self._transactional is None:
             raise TypeError("connection= needs an engine that was created with a URL")
         else:
@@ -147,23 +149,32 @@ class Enqueuer:
         owners: OwnerControl,
         asked: Sequence[tuple[JobRequest[Any, Any], JobKind]],
         jobs: Sequence[NewJob],
-    ) -> None:
-        """Refuse jobs of owners who have as many as they may; repeats create none."""
+    ) -> dict[str, int]:
+        """Refuse jobs of owners who have as many as they may; repeats create none.
+
+        Returns how many unfinished jobs the owners may have whose limits are near.
+        """
         counted = [
             request.owner
             for request, _ in asked
             if request.owner is not None and not request.beyond_limits
         ]
         if not counted:
-            return
+            return {}
+        most: dict[str, int] = {}
         for owner, n in Counter(counted).items():
             try:
-                await owners.check_jobs(owner, n)
+                limit = await owners.check_jobs(owner, n)
             except TooManyJobs:
                 new = await self._count_new(owner, asked, jobs)
                 if new == n:
                     raise
-                await owners.check_jobs(owner, new)
+                limit = await owners.check_jobs(owner, new)
+            if limit is not None:
+                most[owner] = limit
+        # Where a call also creates jobs beyond its owner's limit, the store cannot tell them apart.
+        beyond = {request.owner for request, _ in asked if request.beyond_limits} if most else ()
+        return {owner: limit for owner, limit in most.items() if owner not in beyond}
 
     async def _count_new(
         self,

@@ -8,8 +8,9 @@ from typing import Protocol
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.client.owner_control import OwnerControl
-from holdfast.jobs.client.queries import JobId, id_of, several
+from holdfast.jobs.client.queries import id_of, several
 from holdfast.jobs.client.webhook_control import WebhookControl
+from holdfast.jobs.declare.job_request import JobId
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.declare.webhook_job import log_owner
 from holdfast.jobs.exceptions import InvalidState, UnknownJob

@@ -1,13 +1,16 @@
 """Limits of owners: look at them, change them, and refuse what would exceed them."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.jobs.declare.registry import Registry
+from holdfast.jobs.exceptions import TooManyJobs
 from holdfast.jobs.operations_port import AuditEntry
 from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits, default_for
 from holdfast.jobs.owner_port import LimitedOwner
@@ -17,28 +20,14 @@ from holdfast.resilience import checks
 _KNOWN_FOR = 1.0
 """Seconds for which an engine remembers that no owner has limits of its own."""
 
-
+_NEAR = 1000
+"""Jobs below the limit at which they are counted again where they are created: that takes a lock,
+and time for each unfinished job."""
 MOST_COUNTED = 10_000
 """Unfinished jobs at which `OwnerControl.use` stops counting."""
 _Counting = aclosing[AsyncGenerator[int, None]]
 _MOST_PARTS = 20
 """Numbers of an app's `stored_bytes` at which `OwnerControl.use` stops adding."""
-
-
-class TooManyJobs(HoldfastError):
-    """An owner has as many unfinished jobs as it may; none of the new ones was created.
-
-    Attributes:
-        owner: whose they are.
-        limit: how many it may have.
-    """
-
-    code = ErrorCode.TOO_MANY_JOBS
-
-    def __init__(self, owner: str, limit: int) -> None:
-        super().__init__(f"owner {owner!r} may have {limit} unfinished jobs, and has no room left")
-        self.owner = owner
-        self.limit = limit
 
 
 class StorageExceeded(HoldfastError):
@@ -115,6 +104,7 @@ class OwnerControl:
         self._clock = clock
         self._engine = engine
         self._none_until = 0.0
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
     async def limits(self, owner: str) -> OwnerLimits:
         """Return the limits that hold for `owner`."""
@@ -171,11 +161,27 @@ class OwnerControl:
             stored_complete=all(complete for _, complete in stored.values()),
         )
 
+    @asynccontextmanager
+    async def turn(self, owner: str | None) -> AsyncIterator[None]:
+        """Run a block that checks and keeps something of `owner`, one after the other.
+
+        So the checks of a block see what the blocks before it have kept, on this engine; those of
+        other processes run meanwhile. Owners without limits of jobs or storage do not wait. A block
+        takes no other turn.
+        """
+        limits = await self._limits_at_intake(owner)
+        if owner is None or (limits.waiting is None and limits.storage_bytes is None):
+            yield
+            return
+        lock = self._turns.setdefault(owner, asyncio.Lock())
+        async with lock:
+            yield
+
     async def check_storage(self, owner: str | None, more: int) -> None:
         """Refuse `more` bytes of `owner` where its storage has no room for them.
 
-        Apps call it before they keep something. Calls at the same moment do not see each other's
-        bytes.
+        Apps call it before they keep something, in one `turn` with that: calls at the same moment
+        do not see each other's bytes.
 
         Raises:
             StorageExceeded: there is no room.
@@ -188,19 +194,22 @@ class OwnerControl:
         if used > room:
             raise StorageExceeded(owner, limits.storage_bytes, used)
 
-    async def check_jobs(self, owner: str | None, more: int = 1) -> None:
+    async def check_jobs(self, owner: str | None, more: int = 1) -> int | None:
         """Refuse `more` jobs of `owner` where it would have more unfinished ones than it may.
 
-        `engine.enqueue` calls it. Calls at the same moment do not see each other's jobs.
+        Returns the limit where it is near: calls at the same moment do not see each other's jobs
+        and may exceed it together, so `engine.enqueue` counts again where it creates them.
 
         Raises:
             TooManyJobs: there is no room.
         """
         most = (await self._limits_at_intake(owner)).waiting
         if owner is None or most is None:
-            return
-        if await self._store.unfinished_jobs(owner, at_most=most) + more > most:
+            return None
+        count = await self._store.unfinished_jobs(owner, at_most=most) + more
+        if count > most:
             raise TooManyJobs(owner, most)
+        return most if count > most - _NEAR else None
 
     async def _limits_at_intake(self, owner: str | None) -> OwnerLimits:
         """Return the limits of `owner`; without asking the store while no owner has its own."""

@@ -7,6 +7,7 @@ from holdfast.clock import Clock
 from holdfast.jobs.client.overview import Overview, read_overview
 from holdfast.jobs.client.requests import JobHandle
 from holdfast.jobs.declare.codecs import result_codec
+from holdfast.jobs.declare.job_request import JobId
 from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.declare.validation import UNSTORABLE, shown
 from holdfast.jobs.exceptions import JobFailed, NotReady, UnknownJob, WaitTimeout
@@ -17,8 +18,6 @@ from holdfast.jobs.views import EVERY_JOB, DeadLetter, JobFilter, JobSearch, Pag
 from holdfast.resilience import checks
 
 ResultT = TypeVar("ResultT")
-JobId = str | JobHandle[Any] | Job | DeadLetter
-"""Identifies a job: its id, the handle that `enqueue` returned, a Job or a DeadLetter."""
 
 MOST_LISTED = 100_000
 """Most jobs on one page."""

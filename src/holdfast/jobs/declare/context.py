@@ -26,6 +26,7 @@ from holdfast.resilience import checks
 from holdfast.resilience.policy import RateLimit
 
 if TYPE_CHECKING:
+    from holdfast.jobs.declare.handler_engine import HandlerEngine
     from holdfast.jobs.declare.job_function import JobFunction
 
 ArgsT = TypeVar("ArgsT")
@@ -193,9 +194,8 @@ class JobContext:
 
         The earlier one counts; never below 0. None if there is neither.
         """
-        if self._ends_at is None:
-            return None
-        return max(0.0, self._ends_at - self._clock.monotonic())
+        ends_at = self._ends_at
+        return None if ends_at is None else max(0.0, ends_at - self._clock.monotonic())
 
     def progress(self, share: float | None = None, note: str | None = None) -> ProgressNote:
         """Report progress: `share` from 0 to 1, `note` a short text for people.
@@ -252,11 +252,11 @@ class JobContext:
         return self._port.database_of(self)
 
     @property
-    def engine(self) -> Any:
+    def engine(self) -> "HandlerEngine":
         """The `Engine` whose worker runs this attempt, with its `outbox`, `inbox` and `calls`.
 
-        What it changes is committed at once, and not with the job's completion, unless it is given
-        the connection of `ctx.transaction()`. For handlers that are async.
+        What it changes is committed at once, unless it is given the connection of
+        `ctx.transaction()`. For async handlers; `engine: Engine = ctx.engine` has all types.
 
         Raises:
             ContextError: the handler runs in a child process, or the worker has no engine.

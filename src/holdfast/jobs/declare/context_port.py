@@ -11,6 +11,7 @@ from holdfast.resilience.policy import RateLimit
 
 if TYPE_CHECKING:
     from holdfast.jobs.declare.context import JobContext
+    from holdfast.jobs.declare.handler_engine import HandlerEngine
     from holdfast.jobs.declare.job_function import JobFunction
 
 
@@ -33,11 +34,8 @@ class ContextPort(Protocol):
         """Return the database of the jobs, for an app's own tables."""
         ...
 
-    def engine_of(self, context: "JobContext", /) -> Any:
-        """Return the engine whose worker runs the attempt.
-
-        It is typed as Any because it has an outbox, whose type `jobs` may not import.
-        """
+    def engine_of(self, context: "JobContext", /) -> "HandlerEngine":
+        """Return the engine whose worker runs the attempt."""
         ...
 
     def shared_rate(self, name: str, limit: RateLimit, /) -> SharedRate:

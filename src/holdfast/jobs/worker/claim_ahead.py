@@ -7,7 +7,8 @@ nothing by it, and none is claimed ahead.
 
 None is claimed ahead either where a kind has a downstream or a limit: such a job counts as running
 from its claim on, and after a breaker has opened no further call may start. Nor where a kind has
-only one attempt: if the worker died, jobs that it had not started would be dead letters.
+fewer than three attempts: a job that kills two workers would make dead letters of jobs that were
+claimed with it and have never started. See `start_queue` for what is done about such a job.
 """
 
 from collections.abc import Iterable
@@ -28,7 +29,7 @@ class ClaimAhead:
     """Learn how long attempts take, and say how many jobs to claim ahead."""
 
     def __init__(self, kinds: Iterable[JobKind]) -> None:
-        self._most = _MOST if all(map(_may_wait, kinds)) else 0
+        self._most = _MOST if may_claim_ahead(kinds) else 0
         self._mean = _UNKNOWN
 
     def note(self, seconds: float) -> None:
@@ -42,6 +43,9 @@ class ClaimAhead:
         return int(free * min(self._most, _SOON / max(self._mean, 1e-9)))
 
 
-def _may_wait(kind: JobKind) -> bool:
-    """Say whether jobs of `kind` may be claimed some time before they start."""
-    return kind.downstream is None and kind.concurrency is None and kind.policy.max_attempts > 1
+def may_claim_ahead(kinds: Iterable[JobKind]) -> bool:
+    """Say whether jobs of all these kinds may be claimed some time before they start."""
+    return all(
+        kind.downstream is None and kind.concurrency is None and kind.policy.max_attempts > 2
+        for kind in kinds
+    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.owner_limits import NO_LIMITS
 from holdfast.jobs.store_port import ClaimRequest
+from holdfast.jobs.worker.claim_ahead import may_claim_ahead
 from holdfast.jobs.worker.options import WorkerOptions
 
 _log = logging.getLogger("holdfast.worker")
@@ -28,4 +29,5 @@ def claim_request(
         lease_seconds=options.lease_seconds,
         aliases={name: kind.name for name, kind in kinds.items() if name != kind.name},
         owner_limits=options.owner_limits or NO_LIMITS,
+        with_lost_workers=may_claim_ahead(kinds.values()),
     )

@@ -230,7 +230,7 @@ class Reporter:
             notify(self._of_ticks, _stored(self._worker_id, runs, result))
         self._notify_moves(result)
         if result.timed_out:
-            notify(listeners, JobsTimedOut("claim", result.timed_out))
+            notify(listeners, JobsTimedOut("claim", tuple(job.job_id for job in result.timed_out)))
         for claim in result.claims if self._of_attempts else ():
             waited = max(0.0, claim.started_at - claim.created_at)
             notify(self._of_attempts, JobClaimed(claim.kind, claim.job_id, claim.attempt, waited))

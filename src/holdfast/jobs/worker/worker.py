@@ -233,7 +233,7 @@ class Worker:
                 await self._send(free)
             elif until_idle and self._slots.stuck and not self._ticks:
                 return
-            self._claimed.start(stopping=bool(self._stops))
+            self._start_claimed()
             await self._wake.wait_and_clear(self._claimed.next_look(rest))
 
     def _claimable(self) -> int:
@@ -243,7 +243,7 @@ class Worker:
 
     def _is_worth_a_tick(self, free: int) -> bool:
         done, batch = len(self._slots.done), self._options.batch
-        if not self._ticks and not self._claimed:
+        if not self._ticks and (not self._claimed or self._claimed.waits_for_reports):
             return done > 0 or (self._due and free > 0)
         if self._ticks and not self._store.ticks_apart:
             return False
@@ -251,13 +251,17 @@ class Worker:
         full = done >= batch or (self._due and free >= batch)
         return full and self._ticks.allow(self._slots.done)
 
+    def _start_claimed(self) -> None:
+        settled = not self._ticks.asked and not self._lost_claims.due
+        self._claimed.start(settled=settled, stopping=bool(self._stops))
+
     async def _send(self, free: int) -> None:
         """Report and claim."""
         request = None
         if free > 0:
             request, self._due = replace(self._request, limit=free), False
         if not self._store.ticks_apart:
-            self._claimed.start(stopping=bool(self._stops))
+            self._start_claimed()
         tick = self._ticks.send(self._slots.take_done(), request, self._clock.monotonic())
         if self._claimed:  # let the tick be sent before they start
             await asyncio.wait((tick.answer,), timeout=0)
@@ -290,10 +294,11 @@ class Worker:
         self._slots.reported(tick.runs)
         held_until = tick.began + self._options.lease_seconds
         self._port.note_time(result.now)
-        for claim in result.claims:
-            run = Run(claim, self._by_name[claim.kind], self._port, self._clock, held_until)
-            self._slots.add(run)
-            self._claimed.add(run)
+        if tick.asked:
+            kinds, port, clock = self._by_name, self._port, self._clock
+            self._claimed.add(
+                [Run(each, kinds[each.kind], port, clock, held_until) for each in result.claims]
+            )
         if tick.asked and len(result.claims) >= tick.asked:
             self._due = True
         else:
@@ -383,11 +388,6 @@ class Worker:
         if not await asyncio.to_thread(self._heartbeat.join, 5.0):
             _log.warning("%s: the heartbeat thread does not end", self._id)
         self._cancel_ticks()
-        if self._slots.done:
-            _log.error(
-                "%s: %d finished attempts could not be reported; they run again, at the latest "
-                "when their leases have expired", self._id, len(self._slots.done),
-            )  # fmt: skip
         worker_stopped(self._id, len(self._slots.done), self._listeners)
 
     def _start_maintenance(self) -> asyncio.Task[None] | None:

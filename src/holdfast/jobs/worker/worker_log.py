@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from holdfast.events import Listener, notify
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.downstreams.record import DownstreamRecord
-from holdfast.jobs.failure_log import log_dead_letter, log_failure, log_retry
+from holdfast.jobs.failure_log import log_dead_letter, log_failure, log_final_failure, log_retry
 from holdfast.jobs.job_events import WorkerStarted, WorkerStopped
 from holdfast.jobs.model import (
     DeadLetterReason,
@@ -50,8 +50,12 @@ def worker_started(
 
 def worker_stopped(worker_id: str, unreported: int, listeners: Sequence[Listener]) -> None:
     """Log that a worker has stopped and left attempts to their leases; notify its listeners."""
-    left = f"; {unreported} attempts could not be reported" if unreported else ""
-    _log.info("worker %s stopped%s", worker_id, left)
+    if unreported:
+        _log.error(
+            "%s: %d finished attempts could not be reported; they run again, at the latest when "
+            "their leases have expired", worker_id, unreported,
+        )  # fmt: skip
+    _log.info("worker %s stopped", worker_id)
     notify(listeners, WorkerStopped(worker_id, unreported))
 
 
@@ -65,8 +69,8 @@ def log_results(runs: Iterable[Run], result: TickResult, *, whole: bool) -> None
     failed = [run for run in runs if run.failure is not None]
     if failed or result.overruled:
         _log_attempts(runs, failed, result, whole=whole)
-    for job_id in result.timed_out:
-        log_dead_letter(_log, FailedJob(job_id), TIMED_OUT, DeadLetterReason.DEADLINE)
+    for job in result.timed_out:
+        log_final_failure(_log, job, TIMED_OUT, DeadLetterReason.DEADLINE)
     for record in result.moved:
         _log_circuit(record, result.now)
 

@@ -6,11 +6,12 @@ Round trips
     transaction of several statements.
 
 Locks, in the order in which they are taken
-    1. rows of `jobs`, by `seq`
-    2. one advisory lock for all claims, where an owner has a limit
-    3. rows of `downstreams`, by name, where a report changes one or a limit must be counted for;
+    1. an advisory lock per owner, by name, where jobs are created whose owner's limit is near
+    2. rows of `jobs`, by `seq`
+    3. one advisory lock for all claims, where an owner has a limit
+    4. rows of `downstreams`, by name, where a report changes one or a limit must be counted for;
        further ones in the same claim only if they are not locked
-    4. an advisory lock per kind, by name, where the kind has a limit
+    5. an advisory lock per kind, by name, where the kind has a limit
     Claims, heartbeats and maintenance skip locked jobs. Enqueueing enters dedup keys, then ids,
     each in their order. Counters are appended as deltas and folded by one process at a time. A
     deadlock that happens in spite of all this is retried.

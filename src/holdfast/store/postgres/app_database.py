@@ -19,6 +19,8 @@ from holdfast.jobs.database_port import ENDED, READS_ONLY, Row
 from holdfast.jobs.exceptions import ContextError
 from holdfast.jobs.model import NewJob
 from holdfast.jobs.store_port import StoreError, StoreUnavailable
+from holdfast.store.block_statements import BlockStatements
+from holdfast.store.control_statements import refuse_control
 from holdfast.store.joining import join, numbered
 from holdfast.store.postgres.connection import DRIVER_ERRORS, Connection, Database, store_error
 from holdfast.store.postgres.handler_connections import HandlerConnections
@@ -38,11 +40,13 @@ class PostgresStatements:
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement and return its rows."""
+        refuse_control(sql)
         with translated(self._where):
             return await _fetch(self.connection, sql, parameters or {})
 
     async def execute_many(self, sql: str, parameters: Iterable[Mapping[str, Any]]) -> None:
         """Run one statement once for each of `parameters`."""
+        refuse_control(sql)
         text, names = numbered(sql)
         every = [[each[name] for name in names] for each in parameters]
         with translated(self._where):
@@ -99,7 +103,7 @@ class PostgresDatabase:
             raise
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[PostgresStatements]:
+    async def transaction(self) -> AsyncIterator[BlockStatements]:
         """Begin a transaction; the end of the block commits it."""
         self._database.check_open()
         failure: Exception | None = None
@@ -109,12 +113,17 @@ class PostgresDatabase:
             with translated(self._database.where):
                 await transaction.start()
             self._enqueued[connection] = jobs
+            statements = BlockStatements(
+                PostgresStatements(connection, self._database.where), gives_connection=True
+            )
             try:
-                yield PostgresStatements(connection, self._database.where)
+                yield statements
+                statements.end_idle()
             except Exception as error:
                 # Raised below, so that the connection can be used again.
                 failure = _explained(error, self._database.where)
             finally:
+                statements.end()
                 del self._enqueued[connection]
             await self._end(connection, transaction, commits=failure is None)
         if failure is not None:

@@ -9,7 +9,7 @@ from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Completed, Finished, Lease
 from holdfast.jobs.store_port import Overruled, Refused, StoreError, TickResult
 from holdfast.jobs.worker.threads import HandlerThreads
-from holdfast.store.attempt_statements import NEEDS_ASYNC, AttemptStatements
+from holdfast.store.block_statements import NEEDS_ASYNC, BlockStatements
 from holdfast.store.lent_connection import LentConnection
 from holdfast.store.postgres.app_database import PostgresDatabase
 from holdfast.store.postgres.columns import TIMEOUT_COLUMNS
@@ -76,7 +76,7 @@ class PostgresTransaction:
         self._source = source
         is_own = isinstance(source, PostgresDatabase) and source.lends(parts.connections)
         self._app_database = cast(PostgresDatabase, source) if is_own else None
-        self._statements: AttemptStatements | None = None
+        self._statements: BlockStatements | None = None
         self._lent: LentConnection | None = None
         self._xid = ""
 
@@ -99,7 +99,7 @@ class PostgresTransaction:
             raise LostLease(self._lease.job_id)
         if database is None:
             return lent.connection
-        self._statements = AttemptStatements(database.joined(lent.connection))
+        self._statements = BlockStatements(database.joined(lent.connection))
         return self._statements
 
     async def complete(self, finished: Finished, *, now: float | None = None) -> TickResult:

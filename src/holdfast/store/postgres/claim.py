@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
-from holdfast.jobs.store_port import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest, FailedJob
 from holdfast.resilience.breaker.transitions import Permit
 from holdfast.store.postgres.claim_memory import ClaimMemory
 from holdfast.store.postgres.claim_shares import Family, LaneState, Share, has_room, shares_of
@@ -52,6 +52,11 @@ def unchecked(line: Row) -> Started:
     return Started(line, [known[number] for number in generations])
 
 
+def timed_out_job(line: Row) -> FailedJob:
+    """Return the job of a line that says `timed_out`."""
+    return FailedJob(line["id"], dead_letter=line["number"] == 1)
+
+
 def _admitted(generation: int | None) -> Admitted:
     return _WITHOUT_BREAKER if generation is None else (Admission.CALL, Permit(generation))
 
@@ -60,17 +65,19 @@ def _admitted(generation: int | None) -> Admitted:
 class CheckedClaim:
     """One claim inside a transaction; `request` is None where there are only reports to judge.
 
+    `given` is its time, None for the server's; that is needed to claim only, and then `now` has it.
     `lanes` (as `names`), `scanned` and `idle` are what `ClaimMemory.learn` takes.
     """
 
     connection: Connection
     worker_id: str
     request: ClaimRequest | None
-    now: float
+    given: float | None
     memory: ClaimMemory
     clock: Clock = SYSTEM_CLOCK
+    now: float = 0.0
     started: list[Started] = field(default_factory=list)
-    timed_out: list[str] = field(default_factory=list)
+    timed_out: list[FailedJob] = field(default_factory=list)
     moved: list[DownstreamRecord] = field(default_factory=list)
     wake_at: float | None = None
     needs_check: bool = False
@@ -81,11 +88,15 @@ class CheckedClaim:
 
     async def run(self, reports: Reports) -> None:
         """Judge the accepted `reports`, then claim up to the request's limit."""
-        limits = Limits(self.connection, self.now)
         if self.request is None:
+            assert self.given is not None
+            self.now = self.given
+            limits = Limits(self.connection, self.now)
             await limits.judge(reports, ())
         else:
-            ((self.wake_at, found),) = await rows(self.connection, "claim_promote", now=self.now)
+            begun = await rows(self.connection, "claim_promote", now=self.given)
+            ((self.now, self.wake_at, found),) = begun
+            limits = Limits(self.connection, self.now)
             default = self.request.owner_limits
             self.needs_check = self.request.limit > 0 and (found or default.limits_claims)
             await self._claim(limits, reports, self.request, limits_owners=self.needs_check)
@@ -245,7 +256,7 @@ class CheckedClaim:
                 timeout=TIMEOUT_COLUMNS,
                 now=self.now,
             )
-            self.timed_out += [row["id"] for row in expired]
+            self.timed_out += map(timed_out_job, expired)
 
     async def _read_limits(
         self, limits: Limits, lanes: Iterable[LaneState], request: ClaimRequest

@@ -285,7 +285,8 @@ class Database:
                 self.connection() as connection,
                 connection.transaction(isolation="read_committed"),
             ):
-                await apply_settings(connection)
+                if self.pooled:
+                    await apply_settings(connection)
                 return await work(connection)
 
         return await self._again(once)

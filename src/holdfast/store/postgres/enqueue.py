@@ -7,9 +7,11 @@ from typing import Any
 import asyncpg
 
 from holdfast.jobs.callers_thread import in_callers_thread
+from holdfast.jobs.exceptions import TooManyJobs
 from holdfast.jobs.model import Enqueued, NewJob
 from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import Joined, join
+from holdfast.store.owner_limits import limits_to_check
 from holdfast.store.postgres.columns import PAGE, check_text, none_if_empty, one_if_equal
 from holdfast.store.postgres.connection import SQL, Connection, Database, rows
 from holdfast.store.postgres.identity import Identity
@@ -63,11 +65,21 @@ class UnknownLane(Exception):
 
 
 async def enqueue(
-    database: Database, lanes: Lanes, jobs: Sequence[NewJob], now: float | None
+    database: Database,
+    lanes: Lanes,
+    jobs: Sequence[NewJob],
+    now: float | None,
+    most: Mapping[str, int],
 ) -> tuple[Enqueued, ...]:
-    """Create `jobs` in a transaction of their own, in one round trip per page of history."""
+    """Create `jobs` in a transaction of their own, in one round trip per page of history.
+
+    Raises:
+        TooManyJobs: an owner in `most` would have more unfinished jobs.
+    """
     while True:
         try:
+            if most:
+                return await _enqueue_within(database, lanes, jobs, now, most)
             return await _enqueue(database, lanes, jobs, now)
         except UnknownLane:
             lanes.forget()
@@ -86,6 +98,30 @@ async def _enqueue(
                 check_texts(jobs)
                 raise
     return await _create(database, jobs, pages, all_new=False)
+
+
+async def _enqueue_within(
+    database: Database,
+    lanes: Lanes,
+    jobs: Sequence[NewJob],
+    now: float | None,
+    most: Mapping[str, int],
+) -> tuple[Enqueued, ...]:
+    """Create `jobs`, then count those of each owner in `most`, one call at a time per owner."""
+    check_texts(jobs)
+    pages = _pages(jobs, await prepare(database, lanes, jobs, now))
+
+    async def work(connection: Connection) -> tuple[Enqueued, ...]:
+        for owner in sorted(most):
+            await rows(connection, "enqueue_lock_owner", owner=owner)
+        answers = await _enter(connection, jobs, pages, all_new=False)
+        for owner, limit in limits_to_check(jobs, answers, most):
+            found = await rows(connection, "owner_unfinished", owner=owner, most=limit + 1)
+            if found[0][0] > limit:
+                raise TooManyJobs(owner, limit)
+        return answers
+
+    return await database.transaction(work)
 
 
 async def enqueue_one(

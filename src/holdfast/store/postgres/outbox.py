@@ -198,7 +198,7 @@ def _is_missing(error: Exception) -> bool:
 def _record(own: DatabaseId, consumer: str, request_id: str, now: float | None) -> dict[str, Any]:
     """Return the parameters of `inbox_first` on the database `own`."""
     given = {"consumer": consumer, "request_id": request_id, "now": now}
-    return {**given, "system": own.system, "database": own.oid}
+    return {**given, "server_start": own.server_start, "database": own.name}
 
 
 def _as_columns(message: NewMessage) -> dict[str, Any]:

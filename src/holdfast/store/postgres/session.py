@@ -78,9 +78,8 @@ class HandlerConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ha
 
 
 async def apply_settings(connection: Any) -> None:
-    """Apply our settings to the transaction that has begun, if its session is shared."""
-    if isinstance(connection, PooledConnection):
-        await connection.execute(_SET_LOCAL)
+    """Apply our settings to the transaction that has begun, in a session that is shared."""
+    await connection.execute(_SET_LOCAL)
 
 
 async def is_pooled(url: str, timeout: float) -> bool:

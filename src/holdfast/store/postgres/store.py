@@ -173,17 +173,21 @@ class PostgresStore(
         return float((await self._rows("read_clock"))[0][0])
 
     async def enqueue(
-        self, jobs: Sequence[NewJob], *, now: float | None = None
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        most: Mapping[str, int] | None = None,
+        now: float | None = None,
     ) -> tuple[Enqueued, ...]:
         """Create `jobs`, all or none."""
-        if len(jobs) == 1 and jobs[0].dedup_key is None:
+        if len(jobs) == 1 and not most and jobs[0].dedup_key is None:
             notified = await enqueue.enqueue_one(
                 self._database, self._lanes, jobs[0], now, self._notifier.work_payload()
             )
             if notified is not None:
                 await self._enqueued(jobs, notified=notified)
                 return (Enqueued(jobs[0].id, True),)
-        answers = await enqueue.enqueue(self._database, self._lanes, jobs, now)
+        answers = await enqueue.enqueue(self._database, self._lanes, jobs, now, most or {})
         if any(answer.created for answer in answers):
             await self._enqueued(jobs)
         return answers

@@ -6,16 +6,25 @@ claim finds such lanes; the first time, the reports are committed by then, and a
 claims.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.clock import Clock
 from holdfast.jobs.downstreams.record import CallReport, DownstreamRecord, by_downstream
 from holdfast.jobs.model import Claim, Completed, Finished, Lease, NewJob
-from holdfast.jobs.store_port import ClaimRequest, Overruled, Refused, StoreUnavailable, TickResult
-from holdfast.store.postgres.claim import CheckedClaim, Started, unchecked
+from holdfast.jobs.store_port import (
+    ClaimRequest,
+    FailedJob,
+    Overruled,
+    Refused,
+    StoreUnavailable,
+    TickResult,
+)
+from holdfast.store.postgres.claim import CheckedClaim, Started, timed_out_job, unchecked
 from holdfast.store.postgres.claim_memory import NO_LANES, ClaimMemory
 from holdfast.store.postgres.columns import PAGE, TIMEOUT_COLUMNS
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
@@ -45,7 +54,7 @@ class TickWork:
     refused: list[Refused] = field(default_factory=list)
     overruled: list[Overruled] = field(default_factory=list)
     started: list[Started] = field(default_factory=list)
-    timed_out: list[str] = field(default_factory=list)
+    timed_out: list[FailedJob] = field(default_factory=list)
     moved: list[DownstreamRecord] = field(default_factory=list)
     wake_at: float | None = None
     outdated: bool = False
@@ -68,7 +77,7 @@ class TickWork:
                     lease = finished[line["number"] - 1].lease
                     self.overruled.append(Overruled(lease, OVERRULINGS[target]))
                 case "timed_out":
-                    self.timed_out.append(line["id"])
+                    self.timed_out.append(timed_out_job(line))
                 case "wake":
                     self.wake_at = line["at"]
                 case "now":
@@ -129,7 +138,7 @@ class Ticker:
         forget = self._seqs.pop
         for item in finished:
             forget(item.lease.job_id, None)
-        return self._result(worker_id, request, work)
+        return self._result(worker_id, request, work, await self._lost_workers(request, work))
 
     async def quiet_versions(self, report: CallReport | None) -> dict[str, int | None] | None:
         """Return the versions at which `report` changes no breaker; None if it changes one."""
@@ -139,9 +148,7 @@ class Ticker:
         """Judge the call of an attempt that was reported in another transaction."""
 
         async def work_in(connection: Connection) -> TickWork:
-            work = TickWork(now=now)
-            await self._claim_in(connection, worker_id, None, work, [report])
-            return work
+            return await self._claim_in(connection, worker_id, None, TickWork(), [report], now)
 
         self._known.forget([report.downstream])
         return await self._database.transaction(work_in)
@@ -210,7 +217,7 @@ class Ticker:
 
         async def work_in(connection: Connection) -> TickWork:
             work, ordered = TickWork(), self._in_lock_order(finished)
-            for start in range(0, max(1, len(ordered)), PAGE):
+            for start in range(0, len(ordered), PAGE):
                 some = ordered[start : start + PAGE]
                 lines = await rows(
                     connection,
@@ -237,8 +244,8 @@ class Ticker:
                 for item in finished
                 if versions is None and item.report and id(item.lease) not in refused
             ]
-            await self._claim_in(connection, worker_id, request, work, reports)
-            return work
+            moment = work.now if ordered else now  # None: the claim asks for the time
+            return await self._claim_in(connection, worker_id, request, work, reports, moment)
 
         try:
             work = await self._database.transaction(work_in)
@@ -260,9 +267,7 @@ class Ticker:
         moment = work.now if now is None else now
 
         async def claim_in(connection: Connection) -> TickWork:
-            later = TickWork(now=moment)
-            await self._claim_in(connection, worker_id, request, later, ())
-            return later
+            return await self._claim_in(connection, worker_id, request, TickWork(), (), moment)
 
         try:
             later = await self._database.transaction(claim_in)
@@ -284,17 +289,45 @@ class Ticker:
         request: ClaimRequest | None,
         work: TickWork,
         reports: Sequence[Any],
-    ) -> None:
-        claim = CheckedClaim(connection, worker_id, request, work.now, self.memory)
+        moment: float | None,
+    ) -> TickWork:
+        """Judge `reports` and claim; return `work` with what was done."""
+        claim = CheckedClaim(connection, worker_id, request, moment, self.memory)
         await claim.run(by_downstream(reports))
+        work.now = claim.now
         work.started += claim.started
         work.timed_out += claim.timed_out
         work.moved += claim.moved
         work.wake_at = claim.wake_at
         work.needs_check = claim.needs_check
         work.lanes, work.scanned, work.idle = claim.lanes, claim.scanned, claim.idle
+        return work
 
-    def _result(self, worker_id: str, request: ClaimRequest | None, work: TickWork) -> TickResult:
+    async def _lost_workers(self, request: ClaimRequest | None, work: TickWork) -> Collection[int]:
+        """Return which of the claimed jobs have lost a worker, where the request asks for them.
+
+        If the store cannot be reached meanwhile, the worker takes the whole answer for lost.
+        """
+        if request is None or not request.with_lost_workers:
+            return ()
+        tried = [
+            seq
+            for started in work.started
+            for seq, attempt in zip(started.line["seqs"], started.line["attempts"], strict=True)
+            if attempt > 1
+        ]
+        if not tried:
+            return ()
+        found = await self._database.rows("claim_lost_workers", seqs=tried)
+        return {row["job"] for row in found}
+
+    def _result(
+        self,
+        worker_id: str,
+        request: ClaimRequest | None,
+        work: TickWork,
+        lost: Collection[int] = (),
+    ) -> TickResult:
         claims: list[Claim] = []
         if request is not None:
             lines = [started.line for started in work.started]
@@ -303,7 +336,8 @@ class Ticker:
             )
             expires_at = work.now + request.lease_seconds
             for started, line in zip(work.started, lines, strict=True):
-                claims += _claims(started, work.lanes, worker_id, work.now, expires_at)
+                some = _claims(started, work.lanes, worker_id, work.now, expires_at)
+                claims += _marked(some, line["seqs"], lost) if lost else some
                 if len(self._seqs) > _SEQS_KEPT:  # of workers that never reported
                     self._seqs.clear()
                 self._seqs.update(zip(line["ids"], line["seqs"], strict=True))
@@ -318,6 +352,14 @@ class Ticker:
             now=work.now,
             claim_lost=work.claim_lost,
         )
+
+
+def _marked(claims: Sequence[Claim], seqs: Sequence[int], lost: Collection[int]) -> list[Claim]:
+    """Mark the claims of jobs that have lost a worker."""
+    return [
+        replace(claim, lost_worker=True) if seq in lost else claim
+        for claim, seq in zip(claims, seqs, strict=True)
+    ]
 
 
 def _accepted_jobs(finished: Sequence[Finished], work: TickWork) -> list[NewJob]:

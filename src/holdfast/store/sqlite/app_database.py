@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar
 
 import apsw
 
 from holdfast.jobs.database_port import ENDED, READS_ONLY, Row
 from holdfast.jobs.store_port import StoreError
-from holdfast.store.attempt_statements import AttemptStatements
+from holdfast.store.block_statements import BlockStatements
+from holdfast.store.control_statements import refuse_control
 from holdfast.store.joining import NoTransaction
 from holdfast.store.sqlite.connection import disconnect, translated
 from holdfast.store.sqlite.enqueue import check_connection
@@ -76,11 +77,13 @@ class SQLiteStatements:
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement and return its rows."""
+        refuse_control(sql, apsw.complete)
         with translated(self._path):
             return await self._run(partial(execute, self.connection, sql, parameters or {}))
 
     async def execute_many(self, sql: str, parameters: Iterable[Mapping[str, Any]]) -> None:
         """Run one statement once for each of `parameters`."""
+        refuse_control(sql, apsw.complete)
         every = list(parameters)
         with translated(self._path):
             await self._run(
@@ -88,11 +91,19 @@ class SQLiteStatements:
             )
 
 
-class SQLiteAttemptStatements(AttemptStatements):
+class SQLiteBlockStatements(BlockStatements):
     """Statements that run in threads, where one still runs after its task was cancelled."""
 
-    def __init__(self, connection: apsw.Connection, path: Path, run: Runner) -> None:
-        super().__init__(SQLiteStatements(connection, path, self._run_in_time))
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        path: Path,
+        run: Runner,
+        *,
+        gives_connection: bool = False,
+    ) -> None:
+        statements = SQLiteStatements(connection, path, self._run_in_time)
+        super().__init__(statements, gives_connection=gives_connection)
         self._run = run
         self._lock = threading.Lock()
 
@@ -131,10 +142,10 @@ class _LastingChanges:
 
 
 class KeptConnections:
-    """Connections of handlers that got statements only, kept for the transactions after theirs.
+    """Connections of blocks that have ended, kept for the transactions after theirs.
 
-    A new one reads the whole schema, and prepares every statement anew. One on which a handler
-    made a temporary table, set a pragma or attached a file is closed: the next would meet it.
+    A new one reads the whole schema, and prepares every statement anew. One on which a block made
+    a temporary table, set a pragma or attached a file is closed: the next would meet it.
     """
 
     def __init__(self) -> None:
@@ -149,13 +160,15 @@ class KeptConnections:
             return None
 
     def watch(self, connection: apsw.Connection) -> None:
-        """Note from now on what handlers change in a new one."""
+        """Note from now on what blocks change in a new one."""
         connection.authorizer = _LastingChanges()
 
     def keep(self, connection: apsw.Connection) -> None:
         """Keep one that was watched and is in no transaction, or close it."""
-        changes = cast(_LastingChanges, connection.authorizer)
-        if changes.found or self._is_closed or len(self._idle) >= _MOST_KEPT:
+        changes = connection.authorizer
+        # A block that has the connection may have set an authorizer of its own.
+        is_unchanged = isinstance(changes, _LastingChanges) and not changes.found
+        if not is_unchanged or self._is_closed or len(self._idle) >= _MOST_KEPT:
             disconnect(connection)
         else:
             self._idle.append(connection)
@@ -171,7 +184,8 @@ class SQLiteDatabase:
     """Implements `Database` on the file of a store that is open.
 
     Attributes:
-        kept: the connections of transactions that are given to handlers as statements only.
+        kept: the connections of transactions that are given to handlers as statements only. Those
+            of `transaction()` are apart from them, as their blocks get the connection too.
     """
 
     dialect: Literal["sqlite"] = "sqlite"
@@ -185,13 +199,12 @@ class SQLiteDatabase:
         self._run = run
         self._busy_timeout = busy_timeout
         self._lent: set[apsw.Connection] = set()
-        self._idle: list[apsw.Connection] = []
+        self._own = KeptConnections()
         self.kept = KeptConnections()
 
     def close(self) -> None:
         """Close the connections that are kept for the next transactions."""
-        while self._idle:
-            disconnect(self._idle.pop())
+        self._own.close()
         self.kept.close()
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
@@ -205,22 +218,25 @@ class SQLiteDatabase:
             raise
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[SQLiteStatements]:
+    async def transaction(self) -> AsyncIterator[SQLiteBlockStatements]:
         """Begin a transaction; the end of the block commits it."""
-        lent = _OwnTransaction(
-            self._writer, self._path, self._idle, busy_timeout=self._busy_timeout
-        )
+        lent = _OwnTransaction(self._writer, self._path, self._own, busy_timeout=self._busy_timeout)
         try:
             connection = await lent.begin()
             self._lent.add(connection)
+            statements = SQLiteBlockStatements(
+                connection, self._path, self._run, gives_connection=True
+            )
             try:
-                yield SQLiteStatements(connection, self._path, self._run)
+                yield statements
+                statements.end_idle()
             except BaseException as error:
                 meant = lent.explain(error)
                 if meant is None:
                     raise
                 raise meant from error
             finally:
+                statements.end()
                 self._lent.discard(connection)
             await lent.commit()
         finally:
@@ -230,9 +246,9 @@ class SQLiteDatabase:
         """Say whether `writer` writes into this database."""
         return writer is self._writer
 
-    def statements_of(self, connection: apsw.Connection) -> SQLiteAttemptStatements:
+    def statements_of(self, connection: apsw.Connection) -> SQLiteBlockStatements:
         """Return the statements of a handler's transaction on `connection`."""
-        return SQLiteAttemptStatements(connection, self._path, self._run)
+        return SQLiteBlockStatements(connection, self._path, self._run)
 
     def joined(self, connection: object) -> SQLiteStatements:
         """Return the transaction that `connection` is in."""
@@ -247,13 +263,13 @@ class SQLiteDatabase:
 
 
 class _OwnTransaction(LentTransaction):
-    """Keeps its connection in `idle` after a commit: a new one would read the whole schema."""
+    """Returns its connection to `kept` after a commit."""
 
     def __init__(
-        self, writer: Writer, path: Path, idle: list[apsw.Connection], *, busy_timeout: float
+        self, writer: Writer, path: Path, kept: KeptConnections, *, busy_timeout: float
     ) -> None:
         super().__init__(writer, path, seconds=SECONDS, busy_timeout=busy_timeout, words=_WORDS)
-        self._idle = idle
+        self._kept = kept
 
     async def begin(self) -> apsw.Connection:
         return await self._begin()
@@ -263,14 +279,11 @@ class _OwnTransaction(LentTransaction):
         connection, self._connection = self._connection, None
         assert connection is not None
         self._loan.release(connection)
-        if self._idle:
-            disconnect(connection)
-        else:
-            self._idle.append(connection)
+        self._kept.keep(connection)
 
     def _open(self) -> apsw.Connection:
-        try:
-            self._connection = self._idle.pop()
-        except IndexError:
-            return super()._open()
+        self._connection = self._kept.take()
+        if self._connection is None:
+            self._kept.watch(super()._open())
+        assert self._connection is not None
         return self._connection

@@ -170,9 +170,10 @@ class EndedAttempts:
 
 def time_out(
     tx: Transaction, seq: int, token: int, lane: int, kind: str, counter: str, attempts: int
-) -> None:
-    """Fail a job that is not running and whose deadline has passed."""
+) -> bool:
+    """Fail a job that is not running and whose deadline has passed; True if as a dead letter."""
     record_event(tx, seq, EventName.FAILED, error=TIMED_OUT)
     reason = stored_reason(tx, kind, DeadLetterReason.DEADLINE)
     fail(tx, [JobFailure(seq, token, lane, kind, counter, attempts, TIMED_OUT, reason)])
     tx.count_total("timed_out")
+    return reason is not None

@@ -9,7 +9,7 @@ from holdfast.clock import Clock
 from holdfast.jobs.exceptions import ContextError, LostLease
 from holdfast.jobs.model import Finished, Lease
 from holdfast.jobs.store_values import TickResult
-from holdfast.store.attempt_statements import NEEDS_ASYNC, AttemptStatements
+from holdfast.store.block_statements import NEEDS_ASYNC, BlockStatements
 from holdfast.store.sqlite.app_database import SQLiteDatabase
 from holdfast.store.sqlite.enqueue import check_connection
 from holdfast.store.sqlite.lent_transaction import LentTransaction, execute, plain_cursor
@@ -45,10 +45,10 @@ class SQLiteTransaction(LentTransaction):
         self._source = source
         is_own = isinstance(source, SQLiteDatabase) and source.is_of(writer)
         self._database = cast(SQLiteDatabase, source) if is_own else None
-        self._statements: AttemptStatements | None = None
+        self._statements: BlockStatements | None = None
         self._is_committed = False
 
-    async def begin(self, *, blocking: bool = False) -> apsw.Connection | AttemptStatements:
+    async def begin(self, *, blocking: bool = False) -> apsw.Connection | BlockStatements:
         """Take the write lock, and return the connection, or the statements on it."""
         source, database = self._source, self._database
         if database is not None and blocking:

@@ -15,7 +15,7 @@ from holdfast.jobs.downstreams.claim_permits import (
 from holdfast.jobs.downstreams.record import Admission, DownstreamRecord
 from holdfast.jobs.model import Claim, Lease
 from holdfast.jobs.owner_places import OwnerPlaces
-from holdfast.jobs.store_port import ClaimRequest
+from holdfast.jobs.store_port import ClaimRequest, FailedJob
 from holdfast.resilience.breaker.transitions import CircuitState, Permit
 from holdfast.store.sqlite import downstream_records
 from holdfast.store.sqlite.attempt_ends import time_out
@@ -53,7 +53,7 @@ class ClaimBatch:
     request: ClaimRequest
     worker_id: str
     turns: Turns
-    timed_out: list[str] = field(default_factory=list)
+    timed_out: list[FailedJob] = field(default_factory=list)
     wake_at: float | None = None
     _records: dict[str, DownstreamRecord | None] = field(default_factory=dict)
     _remaining_of_downstreams: dict[str, int] = field(default_factory=dict)
@@ -219,8 +219,8 @@ class ClaimBatch:
     def _fail_expired(self, expired: Iterable[Candidate]) -> None:
         for source, job in expired:
             seq, token, attempts = job[SEQ], job[TOKEN], job[ATTEMPTS]
-            time_out(self.tx, seq, token, source.id, source.kind, "ready", attempts)
-            self.timed_out.append(job[ID])
+            is_letter = time_out(self.tx, seq, token, source.id, source.kind, "ready", attempts)
+            self.timed_out.append(FailedJob(job[ID], dead_letter=is_letter))
 
     def _kind_remaining(self, kind: str) -> int:
         limit = self.request.kinds[kind]
@@ -346,6 +346,7 @@ class ClaimBatch:
         """Return the claims; attempt and token are one higher than in the rows that were read."""
         claims = []
         worker_id, now = self.worker_id, self.tx.now
+        lost = self._lost_workers(taken)
         for (source, job), (admission, permit) in zip(taken, admitted, strict=False):
             _, job_id, _, _, attempts, most, token, owner, created_at, deadline_at, meta, text = job
             claims.append(
@@ -364,6 +365,17 @@ class ClaimBatch:
                     meta,
                     admission,
                     permit,
+                    job[SEQ] in lost,
                 )
             )
         return tuple(claims)
+
+    def _lost_workers(self, taken: Sequence[Candidate]) -> set[int]:
+        """Return the jobs that have lost a worker, where the request asks for them."""
+        if not self.request.with_lost_workers:
+            return set()
+        tried = [job[SEQ] for _, job in taken if job[ATTEMPTS]]
+        if not tried:
+            return set()
+        found = self.tx.rows("claim_lost_workers", {"seqs": as_numbers(tried)})
+        return {seq for (seq,) in found}

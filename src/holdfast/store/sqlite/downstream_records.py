@@ -107,8 +107,7 @@ def note_last_use(tx: Transaction, ends: Sequence[tuple[int, float]]) -> None:
 def delete_unused(tx: Transaction, name: str, limit: int) -> int:
     """Delete up to `limit` records of keys of `name` that nothing uses; return how many.
 
-    One that has jobs, or whose breaker looks at a longer time, counts as used now, so that it is
-    not looked at again soon.
+    One that is kept counts as used now, so that it is not looked at again soon.
     """
     found = tx.rows(
         "downstream_unused",

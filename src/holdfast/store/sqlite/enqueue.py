@@ -7,8 +7,10 @@ from typing import Any
 import apsw
 
 from holdfast.jobs.dedup import DedupRule
+from holdfast.jobs.exceptions import TooManyJobs
 from holdfast.jobs.model import Enqueued, JobStatus, NewJob
 from holdfast.store.joining import NoTransaction
+from holdfast.store.owner_limits import limits_to_check
 from holdfast.store.sqlite.transaction import SQL, Row, Transaction, as_json
 
 Execute = Callable[[str, Mapping[str, Any]], Sequence[Row]]
@@ -19,13 +21,22 @@ Execute = Callable[[str, Mapping[str, Any]], Sequence[Row]]
 _TAKE_WRITE_LOCK = "UPDATE holdfast_lanes SET held = held WHERE false"
 
 
-def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[Enqueued, ...]:
-    """Create `jobs` in the writer's transaction."""
+def enqueue(
+    tx: Transaction, jobs: Sequence[NewJob], most: Mapping[str, int] | None = None
+) -> tuple[Enqueued, ...]:
+    """Create `jobs` in the writer's transaction.
+
+    Raises:
+        TooManyJobs: an owner in `most` has more unfinished jobs now; roll back.
+    """
 
     def execute(sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         return tx.db.execute(sql, parameters).fetchall()
 
     answers = _enqueue_with(execute, jobs, tx.now)
+    for owner, limit in limits_to_check(jobs, answers, most or {}):
+        if execute(SQL["owner_unfinished"], {"owner": owner, "most": limit + 1})[0][0] > limit:
+            raise TooManyJobs(owner, limit)
     tx.woke = tx.woke or any(answer.created for answer in answers)
     return answers
 

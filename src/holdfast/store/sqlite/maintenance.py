@@ -1,6 +1,7 @@
 """Maintenance: leadership, rescue, deadlines and retention, each on a bounded number of jobs."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from holdfast.jobs.model import (
     AttemptOutcome,
@@ -9,7 +10,7 @@ from holdfast.jobs.model import (
     JobError,
     JobStatus,
 )
-from holdfast.jobs.report_rules import LEASE_LOST, TIMED_OUT, rescued_status
+from holdfast.jobs.report_rules import LEASE_LOST, TIMED_OUT, rescue_delay, rescued_status
 from holdfast.jobs.store_port import Deleted, FailedJob, Leadership, Rescued, RetentionRule
 from holdfast.store.sqlite import clock_jumps, downstream_records, workers
 from holdfast.store.sqlite.attempt_ends import AttemptEnd, EndedAttempts, stored_reason, time_out
@@ -43,7 +44,7 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
     failed: list[str] = []
     cancelled: list[str] = []
     jobs: list[FailedJob] = []
-    ended = EndedAttempts(tx)
+    ended, place = EndedAttempts(tx), 0
     for row in _lost(tx, dead, limit):
         seq, job_id, token, lane, kind, attempts, most, started_at, cancel_requested, owner = row
         reason = stored_reason(tx, kind, DeadLetterReason.LEASE_LOST)
@@ -62,7 +63,8 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
         else:
             event = EventName.LEASE_LOST
             requeued.append(job_id)
-            ended.requeue(seq, token, lane)
+            ended.requeue(seq, token, lane, rescue_delay(attempts, place))
+            place += attempts > 1
         ended.ends.append(_ended(tx, seq, AttemptOutcome.LEASE_LOST, event, started_at, LEASE_LOST))
     ended.write()
     tx.count_total("rescued", len(ended.ends))
@@ -72,14 +74,15 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
 
 
 def _lost(tx: Transaction, dead: list[str], limit: int) -> list[Row]:
-    """Return jobs of dead workers and jobs whose leases have expired, each once."""
+    """Return jobs of dead workers and jobs whose leases have expired, each once, oldest first."""
     found: list[Row] = []
     if dead:
         parameters = {"workers": as_json(dead), "now": tx.now, "limit": limit}
         found = tx.rows("maintain_leases_of_dead", parameters)
     taken = {row[0] for row in found}
     expired = tx.rows("maintain_expired_leases", {"now": tx.now, "limit": limit})
-    return [*found, *(row for row in expired if row[0] not in taken)][:limit]
+    rows = [*found, *(row for row in expired if row[0] not in taken)][:limit]
+    return sorted(rows, key=itemgetter(0))
 
 
 def expire_deadlines(tx: Transaction, limit: int) -> tuple[FailedJob, ...]:

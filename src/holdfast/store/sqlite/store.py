@@ -222,10 +222,14 @@ class SQLiteStore(
         return int((await self._rows("read_schema_version"))[0][0])
 
     async def enqueue(
-        self, jobs: Sequence[NewJob], *, now: float | None = None
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        most: Mapping[str, int] | None = None,
+        now: float | None = None,
     ) -> tuple[Enqueued, ...]:
         """Create `jobs`, all or none."""
-        return await self._write(lambda tx: enqueue.enqueue(tx, jobs), now)
+        return await self._write(lambda tx: enqueue.enqueue(tx, jobs, most), now)
 
     async def enqueue_on(
         self, connection: object, jobs: Sequence[NewJob], *, now: float | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.jobs.model import Claim, Finished
-from holdfast.jobs.store_port import ClaimRequest, TickResult
+from holdfast.jobs.store_port import ClaimRequest, FailedJob, TickResult
 from holdfast.store.sqlite import clock_jumps
 from holdfast.store.sqlite.claim import ClaimBatch, Turns
 from holdfast.store.sqlite.enqueue import enqueue
@@ -24,7 +24,7 @@ def tick(
     if finish.jobs:
         enqueue(tx, finish.jobs)
     claims: tuple[Claim, ...] = ()
-    timed_out: tuple[str, ...] = ()
+    timed_out: tuple[FailedJob, ...] = ()
     wake_at = None
     if request is not None:
         clock_jumps.follow(tx)

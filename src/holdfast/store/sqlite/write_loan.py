@@ -87,7 +87,7 @@ class WriteLoan:
         self._endings: queue.SimpleQueue[tuple[Ending | None, Future[Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_over = False
-        self._may_commit = self._refused_commit = False
+        self._may_commit = self._refused_commit = self._was_rolled_back = False
         self._inline: tuple[apsw.Connection, Callable[[], None]] | None = None
 
     # -- called by the handler's side, from any thread -----------------------------------------
@@ -206,11 +206,15 @@ class WriteLoan:
                 SYSTEM_CLOCK.sleep(random.Random().uniform(0, _PAUSE))
             else:
                 connection.set_commit_hook(self._refuses_commit, id=self)
+                connection.set_rollback_hook(self._note_rollback, id=self)
                 return connection
 
     def _refuses_commit(self) -> bool:
         self._refused_commit = not self._may_commit
         return self._refused_commit
+
+    def _note_rollback(self) -> None:
+        self._was_rolled_back = True
 
     def _next_ending(self) -> tuple[Ending | None, "Future[Any]"]:
         try:
@@ -232,7 +236,7 @@ class WriteLoan:
     def _end(self, connection: apsw.Connection, ending: Ending | None) -> Any:
         if ending is None:
             return None
-        if not connection.in_transaction:
+        if not connection.in_transaction or self._was_rolled_back:
             raise ContextError(self._words.ended)
         value, commits = ending(connection)
         if commits:
@@ -243,6 +247,7 @@ class WriteLoan:
     def release(self, connection: apsw.Connection) -> None:
         """Let the caller's own connection commit again."""
         connection.set_commit_hook(None, id=self)
+        connection.set_rollback_hook(None, id=self)
 
     def _as_store_error(self, error: BaseException) -> BaseException:
         if not isinstance(error, apsw.Error):

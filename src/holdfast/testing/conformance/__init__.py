@@ -8,6 +8,7 @@ with a fresh database for each of `FACTS`, without exception:
 """
 
 from holdfast.testing.conformance import (  # noqa: F401 - importing its files fills FACTS
+    attempt_statement_facts,
     claim_facts,
     control_facts,
     counter_facts,

@@ -1,7 +1,7 @@
 """Facts about which jobs are claimed, in which order, and when."""
 
 from holdfast.jobs.model import Completed, Finished, JobStatus, Released, Retry
-from holdfast.jobs.store_port import RetentionRule
+from holdfast.jobs.store_port import FailedJob, RetentionRule
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
 
 
@@ -214,7 +214,7 @@ async def a_job_past_its_deadline_is_failed_not_claimed(world: World) -> None:
     world.pass_time(2)
     result = await world.tick([], 1)
     assert ids(result.claims) == ["fine"]
-    assert result.timed_out == ("late-0", "late-1", "late-2")
+    assert result.timed_out == tuple(FailedJob(f"late-{number}") for number in range(3))
     job = await world.job("late-0")
     assert (job.status, job.attempt_count) == (JobStatus.FAILED, 0)
     assert (await world.lane()).failed == 3

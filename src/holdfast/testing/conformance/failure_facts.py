@@ -13,6 +13,7 @@ from holdfast.jobs.model import (
     Released,
     Retry,
 )
+from holdfast.jobs.store_port import FailedJob
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "é.py", line 1\nValueError: no'
@@ -166,7 +167,8 @@ async def a_job_of_a_kind_without_dead_letters_that_the_store_ends_is_none(world
     await world.add("scheduled", deadline_at=late, run_at=late + 2 * LEASE)
     world.pass_time(LEASE)
     await world.finish(running, Completed())
-    assert (await world.tick([], 5)).timed_out == ("waiting",)
+    claimed = await world.tick([], 5)
+    assert claimed.timed_out == (FailedJob("waiting", dead_letter=False),)
     expired = await world.store.expire_deadlines(now=world.now)
     rescued = await world.store.rescue(now=world.now)
     assert {job.job_id for job in expired} == {"found", "scheduled"}

@@ -9,10 +9,13 @@ from holdfast.jobs.model import (
     DeadLetterReason,
     EventName,
     Failed,
+    Finished,
     JobStatus,
     NewJob,
+    Released,
+    Retry,
 )
-from holdfast.jobs.report_rules import rescued_status
+from holdfast.jobs.report_rules import rescue_delay, rescued_status
 from holdfast.jobs.store_port import FailedJob, Rescued, RetentionRule
 from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids, refusal
 
@@ -69,6 +72,81 @@ async def a_rescue_moves_jobs_by_the_shared_rule(world: World) -> None:
     world.pass_time(LEASE)
     await world.store.rescue(now=world.now)
     assert {job_id: (await world.job(job_id)).status for job_id in expected} == expected
+
+
+@fact
+async def jobs_that_lost_a_worker_after_the_first_attempt_come_back_one_by_one(
+    world: World,
+) -> None:
+    """In the order of their creation; after the first attempt all of them at once."""
+    names = [f"job-{number}" for number in range(4)]
+    for name in names:
+        await world.add(name, queue=f"queue-{name[-1]}", max_attempts=5)
+    queues = [f"queue-{number}" for number in reversed(range(4))]
+    for attempt in (1, 2):
+        if attempt == 2:
+            await world.add("new", max_attempts=5)
+        assert len(await world.claim(queues=[*queues, "default"])) == 3 + attempt
+        world.pass_time(LEASE)
+        await world.store.rescue(now=world.now)
+        ready = {name: (await world.job(name)).ready_at for name in names}
+        assert ready == {
+            name: world.now + rescue_delay(attempt, place) for place, name in enumerate(names)
+        }
+    assert (await world.job("new")).ready_at == world.now
+    claims = await world.claim(queues=[*queues, "default"])
+    assert sorted(ids(claims)) == ["job-0", "new"]
+    world.pass_time(rescue_delay(2, 3))
+    assert sorted(ids(await world.claim(queues=queues))) == names[1:]
+
+
+@fact
+async def many_jobs_that_lost_a_worker_again_are_all_back_within_ten_seconds(world: World) -> None:
+    names = [f"job-{number:03d}" for number in range(120)]
+    await world.store.enqueue([NewJob(name, "work", max_attempts=5) for name in names])
+    for attempt in (1, 2):
+        assert len(await world.claim(limit=len(names))) == len(names)
+        world.pass_time(LEASE)
+        await world.store.rescue(now=world.now)
+        ready = {name: (await world.job(name)).ready_at for name in names}
+        assert ready == {
+            name: world.now + rescue_delay(attempt, place) for place, name in enumerate(names)
+        }
+    world.pass_time(10.0)
+    assert len(await world.claim(limit=len(names))) == len(names)
+
+
+@fact
+async def a_claim_says_which_jobs_have_lost_a_worker(world: World) -> None:
+    """Those that failed or were released have not. It is remembered over later attempts."""
+    for name in ("lost", "tried"):
+        await world.add(name, max_attempts=9)
+    claims = {claim.job_id: claim for claim in await world.claim()}
+    await world.finish(claims["tried"], Retry(0.0, BROKEN))
+    world.pass_time(LEASE)
+    await world.store.rescue(now=world.now)
+    await world.add("new", max_attempts=9)
+    for _ in range(2):
+        result = await world.tick([], 10, with_lost_workers=True)
+        marks = {claim.job_id: claim.lost_worker for claim in result.claims}
+        assert marks == {"lost": True, "tried": False, "new": False}
+        ends = [Finished(claim.lease, Released(reason="stop")) for claim in result.claims]
+        await world.tick(ends)
+    assert not any(claim.lost_worker for claim in await world.claim())
+
+
+@fact
+async def a_lost_worker_is_remembered_for_twenty_attempts(world: World) -> None:
+    await world.add("job", max_attempts=9)
+    await world.claim()
+    world.pass_time(LEASE)
+    await world.store.rescue(now=world.now)
+    marks = []
+    for _ in range(22):
+        (claim,) = (await world.tick([], 1, with_lost_workers=True)).claims
+        marks.append(claim.lost_worker)
+        await world.finish(claim, Released(reason="stop"))
+    assert marks == [True] * 20 + [False] * 2
 
 
 @fact

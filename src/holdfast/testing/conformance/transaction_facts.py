@@ -25,7 +25,7 @@ from holdfast.jobs.model import (
 from holdfast.jobs.store_port import Refusal
 from holdfast.jobs.transaction_port import AttemptTransaction
 from holdfast.resilience.breaker.transitions import CircuitState
-from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids
+from holdfast.testing.conformance.world import BROKEN, LEASE, World, fact, ids, refusal
 
 DONE = Completed('"done"')
 
@@ -165,12 +165,9 @@ async def a_zombie_cannot_begin_a_transaction(world: World) -> None:
     await world.store.rescue(now=world.now)
     for _ in ("while it waits", "while another runs it"):
         transaction = world.store.transaction(zombie.lease)
-        try:
+        with refusal("a zombie's transaction", kind=LostLease):
             await transaction.begin()
-        except LostLease:
-            await transaction.rollback()
-        else:
-            raise AssertionError("a zombie began a transaction")
+        await transaction.rollback()
         await world.claim()
     assert (await world.job("a")).worker_id == "worker-1"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.jobs.downstreams.record import Admission, Verdict, with_circuit
 from holdfast.jobs.model import Completed, Failed, Retry
-from holdfast.resilience.breaker.transitions import Cause, move
+from holdfast.resilience.breaker.transitions import Cause, CircuitState, Permit, move
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.testing.conformance.world import BROKEN, World, fact, ids
 
@@ -81,21 +81,60 @@ async def a_record_that_is_declared_after_its_deletion_has_a_version_of_its_own(
 
 
 @fact
-async def a_record_that_is_not_closed_is_kept(world: World) -> None:
-    """An open breaker, and one that a person holds."""
-    for name in ("host:closed", "host:held", "host:open"):
-        await _declare(world, name)
-    claim = await world.start("job", downstream="host:open")
-    await world.finish(claim, Failed(BROKEN), Verdict.FAILURE)
-    await _delete_jobs(world, "job")
-    record = await world.downstream("host:held")
-    assert record.settings.breaker is not None
-    circuit = move(record.circuit, Cause.HOLD, record.settings.breaker, world.now)
-    held = with_circuit(record, circuit, world.now)
-    await world.store.write_downstream(held, now=world.now)
-    world.pass_time(10 * UNUSED)
+async def a_record_that_is_open_is_deleted_once_its_time_is_over(world: World) -> None:
+    """Two days after its last use; a breaker that opens for longer is open until then."""
+    week = 3.5 * UNUSED
+    await _declare_open(world, "host:dead")
+    await _declare_open(world, "host:week", open_for=week)
+    world.pass_time(UNUSED - 1)
+    assert await _deleted(world) == 0
+    world.pass_time(1)
     assert await _deleted(world) == 1
-    assert await _names(world) == ["host:held", "host:open"]
+    assert await _names(world) == ["host:week"]
+    world.pass_time(week - 1 - UNUSED)
+    assert await _deleted(world) == 0
+    world.pass_time(UNUSED + 1)
+    assert await _deleted(world) == 1
+
+
+@fact
+async def a_record_that_is_half_open_is_deleted_and_one_that_a_person_holds_is_kept(
+    world: World,
+) -> None:
+    """A probe has passed, or a person has released it, and no job came for a trial call."""
+    for name, causes in {
+        "host:cooled": [Cause.COOLED],
+        "host:released": [Cause.HOLD, Cause.RELEASE],
+        "host:held": [Cause.HOLD],
+    }.items():
+        await _declare_open(world, name)
+        for cause in causes:
+            await _move(world, name, cause)
+    for _ in range(3):
+        world.pass_time(UNUSED)
+        await _deleted(world)
+    assert await _names(world) == ["host:held"]
+    assert (await world.downstream("host:held")).circuit.held
+
+
+@fact
+async def a_job_that_comes_after_an_open_record_was_deleted_is_run_by_a_closed_one(
+    world: World,
+) -> None:
+    """What a probe or a call of the old record has seen no longer counts."""
+    await _declare_open(world, "host:a")
+    seen = await world.downstream("host:a")
+    world.pass_time(UNUSED)
+    assert await _deleted(world) == 1
+    assert await world.store.write_downstream(seen, now=world.now) is None
+    await _declare(world, "host:a")
+    assert await world.store.write_downstream(seen, now=world.now) is None
+    record = await world.downstream("host:a")
+    assert (record.circuit.state, record.trips) == (CircuitState.CLOSED, 0)
+    assert record.version > seen.version
+    claim = await world.start("job", downstream="host:a")
+    assert (claim.admission, claim.permit) == (Admission.CALL, Permit(0))
+    await world.finish(claim, Completed(), Verdict.SUCCESS)
 
 
 @fact
@@ -182,6 +221,22 @@ async def a_job_without_a_record_is_claimed_and_a_new_record_limits_the_next(wor
 
 async def _declare(world: World, name: str, **settings: Any) -> None:
     await world.declare(name, **{"parent": "host", **settings})
+
+
+async def _declare_open(world: World, name: str, *, open_for: float = 30.0) -> None:
+    breaker = BreakerPolicy(consecutive_failures=1, open_for=open_for)
+    await _declare(world, name, breaker=breaker)
+    claim = await world.start("job", downstream=name)
+    await world.finish(claim, Failed(BROKEN), Verdict.FAILURE)
+    await _delete_jobs(world, "job")
+
+
+async def _move(world: World, name: str, cause: Cause) -> None:
+    record = await world.downstream(name)
+    assert record.settings.breaker is not None
+    circuit = move(record.circuit, cause, record.settings.breaker, world.now)
+    moved = with_circuit(record, circuit, world.now)
+    assert await world.store.write_downstream(moved, now=world.now) is not None
 
 
 async def _deleted(world: World, name: str = "host", limit: int = 500) -> int:

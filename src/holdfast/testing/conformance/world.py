@@ -128,10 +128,14 @@ class World:
         queues: Sequence[str] = ("default",),
         kinds: Mapping[str, int | None] | None = None,
         store: Store | None = None,
+        with_lost_workers: bool = False,
     ) -> TickResult:
         """Report `finished` and claim up to `limit` jobs."""
         known = {"work": None, "other": None} if kinds is None else kinds
-        request = ClaimRequest(limit, tuple(queues), known, LEASE, owner_limits=self.owner_limits)
+        request = ClaimRequest(
+            limit, tuple(queues), known, LEASE, owner_limits=self.owner_limits,
+            with_lost_workers=with_lost_workers,
+        )  # fmt: skip
         return await (store or self.store).tick(worker, finished, request, now=self.now)
 
     async def claim_one(self, worker: str = "worker-1") -> Claim:
@@ -233,11 +237,11 @@ def ids(claims: Sequence[Claim]) -> list[str]:
 
 
 @contextmanager
-def refusal(what: str, words: str = "") -> Iterator[None]:
-    """Require that the block raises a `ValueError` with `words` in it; `what` names the cause."""
+def refusal(what: str, words: str = "", *, kind: type[Exception] = ValueError) -> Iterator[None]:
+    """Require that the block raises a `kind` with `words` in it; `what` names the cause."""
     try:
         yield
-    except ValueError as error:
+    except kind as error:
         assert words in str(error), error  # noqa: PT017 - facts run without pytest
     else:
         raise AssertionError(f"{what} was accepted")

@@ -28,40 +28,40 @@ def as_main(monkeypatch, **attributes):
 
 def test_a_kind_is_found_by_its_module():
     address = address_of(PID)
-    assert address == Address("apart.pid", "tests.support.isolated")
+    assert address == Address("values.pid", "tests.support.isolated")
     assert load_kind(address) is PID
 
 
 def test_a_kind_is_found_as_itself_by_its_function_and_by_its_app():
-    for value in (PID, isolated.pid, isolated.app):
-        assert find_in({"x": 1, "a class": object, "it": value}, "apart.pid") is PID
-    assert find_in({"app": isolated.app, "pid": isolated.pid}, "apart.unknown") is None
+    for value in (PID, isolated.pid, isolated.values_app):
+        assert find_in({"x": 1, "a class": object, "it": value}, "values.pid") is PID
+    assert find_in({"app": isolated.values_app, "pid": isolated.pid}, "values.unknown") is None
 
 
 def test_a_module_without_the_kind_is_an_error():
     with pytest.raises(LookupError, match="does not declare"):
-        load_kind(Address("apart.unknown", "tests.support.isolated"))
+        load_kind(Address("values.unknown", "tests.support.isolated"))
 
 
 def test_a_kind_of_a_program_that_runs_as_a_module_is_found_by_that_name(monkeypatch):
     spec = types.SimpleNamespace(name="package.program")
     kind = as_main(monkeypatch, __spec__=spec)
-    assert address_of(kind) == Address("apart.pid", "package.program")
+    assert address_of(kind) == Address("values.pid", "package.program")
 
 
 def test_a_kind_of_a_script_is_found_by_its_path(monkeypatch, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "from holdfast.jobs.declare.app import App\n"
-        "app = App('apart')\n"
+        "app = App('values')\n"
         "@app.job(isolation='process')\n"
         "def pid(ctx): ...\n"
         "assert __name__ != '__main__'\n",
         "ascii",
     )
     address = address_of(as_main(monkeypatch, __file__=str(script)))
-    assert address == Address("apart.pid", None, str(script))
-    assert load_kind(address).name == "apart.pid"
+    assert address == Address("values.pid", None, str(script))
+    assert load_kind(address).name == "values.pid"
 
 
 def test_code_from_a_prompt_cannot_be_found(monkeypatch):

@@ -73,7 +73,7 @@ def test_arguments_attempt_and_key_reach_an_async_handler(tmp_path):
         async with alone(tmp_path, isolated.echo) as it:
             await it.enqueue(isolated.echo, "j", arguments='"grüße"')
             await it.run()
-            assert (await it.store.get("j")).result == '"grüße 1 apart.echo:j"'
+            assert (await it.store.get("j")).result == '"grüße 1 memory.echo:j"'
 
     asyncio.run(go())
 
@@ -308,8 +308,8 @@ async def run_deaf(folder):
 
 
 def test_workers_take_their_limits_by_kind():
-    options = ChildOptions(by_kind={"apart.pid": ChildLimits(requests=1)})
-    assert options.limits_of("apart.pid").requests == 1
+    options = ChildOptions(by_kind={"values.pid": ChildLimits(requests=1)})
+    assert options.limits_of("values.pid").requests == 1
     assert options.limits_of("other") == ChildLimits()
 
 

@@ -50,29 +50,33 @@ BEGIN
 END
 $$;
 
--- Fail ready jobs of some lanes that are past their deadline, so that no claim takes them.
+-- Fail ready jobs of some lanes that are past their deadline, so that no claim takes them. In a line, `number` is 1
+-- where the job is a dead letter, and 0 where its kind has none.
 CREATE OR REPLACE FUNCTION holdfast.time_out_ready(
     p_lanes integer[], p_timeout text[], t double precision
 ) RETURNS SETOF holdfast.tick_line
 LANGUAGE plpgsql AS $$
 DECLARE
     line holdfast.tick_line;
+    late bigint[];
 BEGIN
     PERFORM FROM holdfast.jobs WHERE deadline_at < t AND finished_at IS NULL LIMIT 1;
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    late := ARRAY(
+        SELECT seq
+        FROM holdfast.jobs
+        WHERE deadline_at < t AND finished_at IS NULL AND ready AND lane = ANY (p_lanes)
+        ORDER BY deadline_at
+        LIMIT 500
+        FOR UPDATE SKIP LOCKED
+    );
     line.what := 'timed_out';
-    FOR line.id IN
-        SELECT holdfast.time_out(array_agg(late.seq), p_timeout, t)
-        FROM (
-            SELECT seq
-            FROM holdfast.jobs
-            WHERE deadline_at < t AND finished_at IS NULL AND ready AND lane = ANY (p_lanes)
-            ORDER BY deadline_at
-            LIMIT 500
-            FOR UPDATE SKIP LOCKED
-        ) AS late
+    FOR line.id, line.number IN
+        SELECT failed.id, CASE WHEN holdfast.has_dead_letters(jobs.kind) THEN 1 ELSE 0 END
+        FROM holdfast.time_out(late, p_timeout, t) AS failed (id)
+        JOIN holdfast.jobs ON jobs.seq = holdfast.job_of(failed.id)
     LOOP
         RETURN NEXT line;
     END LOOP;

@@ -25,10 +25,10 @@ LANGUAGE sql VOLATILE AS $$
     UPDATE holdfast.downstreams SET used_at = stale.at FROM stale WHERE stale.name = downstreams.name
 $$;
 
--- Delete up to `p_limit` records that keys of the downstream `p_name` have made: closed, without jobs, finished
--- ones included, and not used for `p_unused_for` seconds. One that has jobs, or whose breaker looks at a longer time,
--- counts as used now, so that it is not looked at again soon. A job that is created meanwhile finds no record: its
--- worker declares it again.
+-- Delete up to `p_limit` records that keys of the downstream `p_name` have made: without jobs, finished ones included,
+-- and not used for `p_unused_for` seconds. One is kept that has jobs, whose breaker looks at a longer time, or is open:
+-- until open_until, or by hand without one. It counts as used now, so that it is not looked at again soon. A job that is
+-- created meanwhile finds no record: its worker declares it again.
 CREATE OR REPLACE FUNCTION holdfast.delete_unused_downstreams(
     p_name text, p_unused_for double precision, p_limit integer, p_now double precision
 ) RETURNS integer
@@ -38,7 +38,7 @@ DECLARE
     looked_at text[] := ARRAY(
         SELECT name
         FROM holdfast.downstreams
-        WHERE parent = p_name COLLATE "C" AND state = 'CLOSED' AND used_at <= t - p_unused_for
+        WHERE parent = p_name COLLATE "C" AND used_at <= t - p_unused_for
         ORDER BY used_at
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED
@@ -51,6 +51,7 @@ BEGIN
             AND NOT EXISTS (SELECT FROM holdfast.lanes WHERE lanes.downstream = downstreams.name)
             AND coalesce(CAST(CAST(settings AS json) #>> '{breaker,window_seconds}' AS double precision), 0)
                 <= p_unused_for
+            AND (state <> 'OPEN' OR open_until <= t)
         RETURNING name
     )
     SELECT array_agg(name) INTO gone FROM deleted;

@@ -94,8 +94,26 @@ BEGIN
 END
 $$;
 
--- The same inside the caller's transaction. NULL, and nothing is recorded, where this is not the database that
--- `p_system` and `p_database` name. The settings are for a caller's connection, which has none of ours.
+-- The same inside the caller's transaction. NULL, and nothing is recorded, where this is not the database
+-- `p_database` of the server that was started at `p_server_start`. Each task pays for it, so the check reads neither
+-- a table nor a file, and there is only the setting without which a plan that is made while a table is small, and
+-- kept, might read the whole of it later.
+CREATE OR REPLACE FUNCTION holdfast.record_request(
+    p_consumer text, p_request_id text, p_server_start text, p_database text, p_now double precision
+) RETURNS boolean
+LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+BEGIN
+    IF p_database <> current_database()
+        OR p_server_start <> CAST(extract(epoch FROM pg_postmaster_start_time()) AS text)
+    THEN
+        RETURN NULL;
+    END IF;
+    RETURN holdfast.handle_request(p_consumer, p_request_id, p_now);
+END
+$$;
+
+-- As the workers of the release before call it.
 CREATE OR REPLACE FUNCTION holdfast.first_request(
     p_consumer text, p_request_id text, p_system text, p_database text, p_now double precision
 ) RETURNS boolean

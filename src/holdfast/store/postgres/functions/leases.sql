@@ -84,7 +84,7 @@ DECLARE
 BEGIN
     WITH lost AS MATERIALIZED (
         SELECT
-            jobs.seq, jobs.id, jobs.kind,
+            jobs.seq, jobs.id, jobs.kind, jobs.lane, jobs.attempt_count,
             CASE
                 WHEN jobs.cancel_requested THEN 'cancelled'
                 WHEN jobs.attempt_count >= jobs.max_attempts THEN 'failed'
@@ -105,10 +105,18 @@ BEGIN
         CASE lost.target WHEN 'queued' THEN 'lease_lost' ELSE lost.target END,
         'lease_lost', p_error[1], p_error[2], p_error[3],
         CASE WHEN lost.target = 'failed' AND holdfast.has_dead_letters(lost.kind) THEN 'lease_lost' END,
-        CASE lost.target WHEN 'queued' THEN t END, NULL, false, NULL, NULL
+        CASE lost.target WHEN 'queued' THEN t + lost.delay END, NULL, false, NULL, NULL
     )::holdfast.move)
     INTO ids, targets, moves
-    FROM lost;
+    FROM (
+        -- As holdfast.jobs.report_rules.rescue_delay has it.
+        SELECT
+            lost.*,
+            CASE WHEN lost.attempt_count < 2 THEN 0 ELSE 0.2 * ((row_number() OVER (
+                PARTITION BY lost.target, lost.attempt_count < 2 ORDER BY lost.seq
+            ) - 1) % 50) END AS delay
+        FROM lost
+    ) AS lost;
     IF moves IS NOT NULL THEN
         PERFORM holdfast.move(moves, t);
         PERFORM holdfast.count_total('rescued', cardinality(moves));

@@ -6,7 +6,7 @@ ALTER TABLE holdfast.downstreams ADD COLUMN parent text COLLATE "C";
 -- When it was last used, to the hour, in epoch seconds; kept only where there is a parent.
 ALTER TABLE holdfast.downstreams ADD COLUMN used_at double precision;
 CREATE INDEX downstreams_by_use ON holdfast.downstreams (parent, used_at)
-WHERE parent IS NOT NULL AND state = 'CLOSED';
+WHERE parent IS NOT NULL;
 
 -- Webhooks.
 

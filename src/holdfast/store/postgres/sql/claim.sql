@@ -1,7 +1,8 @@
 -- Claiming where limits or breakers must be checked, statement by statement in one transaction.
 
 -- name: claim_promote
-SELECT holdfast.promote(:now) AS wake_at, holdfast.owners_are_limited() AS owners_are_limited;
+SELECT moment.t AS now, holdfast.promote(moment.t) AS wake_at, holdfast.owners_are_limited() AS owners_are_limited
+FROM holdfast.time_of(:now) AS moment (t);
 
 -- name: claim_lanes
 SELECT lane, queue, downstream, kind, generation, held_until, needs_check
@@ -85,7 +86,7 @@ FROM holdfast.rate_spent
 WHERE downstream = ANY (CAST(:downstreams AS text[]));
 
 -- name: claim_time_out
-SELECT id FROM holdfast.time_out_ready(:lanes, :timeout, :now);
+SELECT id, number FROM holdfast.time_out_ready(:lanes, :timeout, :now);
 
 -- name: claim_plan
 SELECT lane, priority, owner, quota
@@ -122,6 +123,27 @@ FROM holdfast.take_jobs(
     ),
     CAST(:lanes AS integer[]), CAST(:generations AS bigint[]), :lease, :now
 );
+
+-- Those that have lost a worker in one of their last 20 attempts, two events each. Not by holdfast.history_of: that
+-- reads every line of a page, which thousands of jobs may share. The LIMIT makes PostgreSQL look up each page by its
+-- number: a plan made while the history is empty would otherwise read all of it.
+-- name: claim_lost_workers
+WITH RECURSIVE chain (job, outcome, previous, events) AS (
+    SELECT seq, CAST(NULL AS holdfast.outcome), last_event, 0
+    FROM holdfast.jobs
+    WHERE seq = ANY (CAST(:seqs AS bigint[]))
+    UNION ALL
+    SELECT chain.job, page.outcome, page.previous, chain.events + 1
+    FROM chain
+    CROSS JOIN LATERAL (
+        SELECT history.outcome, history.previous[array_position(history.jobs, chain.job)] AS previous
+        FROM holdfast.history
+        WHERE history.sequence = chain.previous
+        LIMIT 1
+    ) AS page
+    WHERE chain.outcome IS DISTINCT FROM 'lease_lost' AND chain.events < 40
+)
+SELECT job FROM chain WHERE outcome = 'lease_lost';
 
 -- name: claim_trials
 UPDATE holdfast.jobs SET permit_trial = given.trial

@@ -112,9 +112,9 @@ WHERE ctid = ANY (ARRAY(
 RETURNING id;
 
 -- name: inbox_first
-SELECT holdfast.first_request(
-    CAST(:consumer AS text), CAST(:request_id AS text), CAST(:system AS text), CAST(:database AS text),
-    CAST(:now AS double precision)
+SELECT holdfast.record_request(
+    CAST(:consumer AS text), CAST(:request_id AS text), CAST(:server_start AS text),
+    CAST(:database AS text), CAST(:now AS double precision)
 );
 
 -- name: inbox_handled

@@ -43,6 +43,10 @@ FROM (
     LIMIT CAST(:most AS integer)
 ) AS unfinished;
 
+-- One call at a time creates jobs of an owner whose limit is near.
+-- name: enqueue_lock_owner
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast enqueue ' || CAST(:owner AS text), 0));
+
 -- One claim at a time counts against the limits of owners.
 -- name: claim_lock_owners
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast owners', 0));

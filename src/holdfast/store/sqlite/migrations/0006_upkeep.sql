@@ -6,7 +6,7 @@ ALTER TABLE holdfast_downstreams ADD COLUMN parent TEXT;
 -- When it was last used, to the hour, in epoch seconds; kept only where there is a parent.
 ALTER TABLE holdfast_downstreams ADD COLUMN used_at REAL;
 CREATE INDEX holdfast_downstreams_by_use ON holdfast_downstreams (parent, used_at)
-WHERE parent IS NOT NULL AND state = 'CLOSED';
+WHERE parent IS NOT NULL;
 
 -- Webhooks.
 

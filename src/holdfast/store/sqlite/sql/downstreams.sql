@@ -65,14 +65,15 @@ WHERE downstreams.name = new.downstream
     AND downstreams.parent IS NOT NULL
     AND downstreams.used_at < new.used_at - :noted_every;
 
--- One is kept that has jobs, or whose breaker looks at a longer time.
+-- One is kept that has jobs, whose breaker looks at a longer time, or is open: until open_until, or by hand without one.
 -- name: downstream_unused
 SELECT
     name,
     EXISTS (SELECT 1 FROM holdfast_lanes AS lanes WHERE lanes.downstream = downstreams.name)
-    OR coalesce(settings ->> '$.breaker.window_seconds', 0) > :unused_for AS is_kept
+    OR coalesce(settings ->> '$.breaker.window_seconds', 0) > :unused_for
+    OR (state = 'OPEN' AND coalesce(open_until > :now, TRUE)) AS is_kept
 FROM holdfast_downstreams AS downstreams
-WHERE parent = :parent AND state = 'CLOSED' AND used_at <= :now - :unused_for
+WHERE parent = :parent AND used_at <= :now - :unused_for
 ORDER BY used_at
 LIMIT :limit;
 

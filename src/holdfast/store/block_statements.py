@@ -1,8 +1,9 @@
-"""What `ctx.transaction(ctx.database)` gives to a handler: statements, and no connection.
+"""The statements of a transaction until the end of its block, for a connection that is used again.
 
-So the store can use the connection again: no statement runs after the end of its handler. What a
-statement changes beyond its transaction, such as a temporary table or a setting, stays with the
-connection: the store undoes that, or closes the connection.
+`engine.database.transaction()` also gives the connection; `ctx.transaction(ctx.database)` gives the
+statements alone. No statement runs after the end of the block: it would be part of the next one's
+transaction. What a statement changes beyond its transaction, such as a temporary table or a
+setting, stays with the connection: the store undoes that, or closes the connection.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,24 +21,35 @@ _NO_CONNECTION = (
     "ctx.transaction(ctx.database) gives no connection: enqueue with ctx.enqueue(), and use "
     "ctx.transaction() where a connection is needed"
 )
-_OVER = "the handler's transaction is over: await its statements inside the block"
-_STILL_RUNS = (
-    "the handler returned while a statement of its transaction still ran: await each statement"
-)
+_OVER = "the transaction is over: await its statements inside the block"
+_STILL_RUNS = "the block ended while a statement of its transaction still ran: await each statement"
 
 
-class AttemptStatements:
-    """Implements `DatabaseTransaction` by `statements`, until its end."""
+class BlockStatements:
+    """Implements `DatabaseTransaction` by `statements`, until its end.
 
-    def __init__(self, statements: DatabaseTransaction) -> None:
+    Args:
+        statements: run on the connection that is used again.
+        gives_connection: whether the block may use the connection itself.
+    """
+
+    def __init__(self, statements: DatabaseTransaction, *, gives_connection: bool = False) -> None:
         self._statements = statements
+        self._gives_connection = gives_connection
         self._is_over = False
         self._running = 0
 
     @property
     def connection(self) -> Any:
-        """Refused."""
-        raise ContextError(_NO_CONNECTION)
+        """The driver's connection, where the block may use it.
+
+        Raises:
+            ContextError: it may not, or has ended.
+        """
+        if not self._gives_connection:
+            raise ContextError(_NO_CONNECTION)
+        self.check()
+        return self._statements.connection
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement and return its rows."""
@@ -68,7 +80,7 @@ class AttemptStatements:
         self._is_over = True
 
     def end_idle(self) -> None:
-        """Let no statement begin from now on, before the completion is written.
+        """Let no statement begin from now on, before the transaction is committed.
 
         Raises:
             ContextError: one is running.
