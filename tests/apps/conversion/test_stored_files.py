@@ -1,5 +1,7 @@
 """Storage of uploads: what is counted, and what is refused beyond an owner's limits."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from tests.apps.conversion.service import pdf
 from tests.http.live_server import Serving
@@ -41,6 +43,17 @@ def test_uploads_beyond_the_storage_of_an_owner_are_refused_and_leave_no_file(se
 
     serving.run(owners.set_limits(owner, OwnerLimits(storage_bytes=len(first))))
     assert upload(serving, pdf("a third")).status_code == 507
+
+
+def test_uploads_at_the_same_moment_do_not_exceed_the_limits_together(serving):
+    owner = owner_of(serving, upload(serving, pdf("a")))
+    size = len(pdf("1"))
+    limits = OwnerLimits(storage_bytes=len(pdf("a")) + 3 * size)
+    serving.run(serving.engine.owners.set_limits(owner, limits))
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda n: upload(serving, pdf(str(n))), range(8)))
+    assert sorted(answer.status_code for answer in answers) == [201] * 3 + [507] * 5
+    assert len(list(serving.served.files.list("uploads"))) == 4
 
 
 def test_storage_is_counted_once_per_upload(serving, monkeypatch):

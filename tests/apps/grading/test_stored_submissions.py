@@ -57,6 +57,20 @@ def test_a_repeat_at_a_limit_is_answered_with_the_submission_that_is_there(sqlit
     asyncio.run(main())
 
 
+def test_submissions_at_the_same_moment_do_not_exceed_the_storage_together(sqlite_url, tmp_path):
+    async def main():
+        async with served_world(sqlite_url, tmp_path) as world:
+            taken = (await world.client.post("/api/submissions", json=WRITING)).json()
+            owner = (await world.submissions.find(taken["submissionId"])).owner
+            limits = OwnerLimits(storage_bytes=3 * len(ESSAY.encode()))
+            await world.engine.owners.set_limits(owner, limits)
+            every = [world.client.post("/api/submissions", json=WRITING) for _ in range(6)]
+            answers = await asyncio.gather(*every)
+            assert sorted(answer.status_code for answer in answers) == [202] * 2 + [507] * 4
+
+    asyncio.run(main())
+
+
 def test_storage_is_counted_once_per_recording(sqlite_url, tmp_path, monkeypatch):
     counts = []
 

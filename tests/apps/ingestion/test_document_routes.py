@@ -78,6 +78,15 @@ def test_a_body_that_cannot_be_taken_in_is_refused_with_a_code_and_a_line(sqlite
     with_world(sqlite_url, tmp_path, scenario, max_bytes=MEBIBYTE)
 
 
+def test_a_field_that_does_not_exist_is_named_as_such(sqlite_url, tmp_path):
+    async def scenario(world):
+        answer = await world.client.post("/v3/documents", json={"text": "words"})
+        line = "The request cannot be understood: there is no field text."
+        assert answer.json()["error"]["message"] == line
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000])
 def test_a_body_that_is_no_json_is_refused(sqlite_url, tmp_path, body):
     async def scenario(world):
@@ -190,6 +199,22 @@ def test_adding_a_failed_document_again_retries_it(database_url, tmp_path):
             answer = await world.client.post("/v3/documents/batch", json=twice)
             assert {each["id"] for each in answer.json()["documents"]} == {document_id}
             assert (await world.finished(document_id))["status"] == "done"
+
+    with_world(database_url, tmp_path, scenario)
+
+
+def test_the_same_twice_in_a_batch_is_one_document_with_one_job(database_url, tmp_path):
+    async def scenario(world):
+        batch = {"documents": [{"content": text} for text in ("Twice.", "Once.", "Twice.")]}
+        answer = await world.client.post("/v3/documents/batch", json=batch)
+        first, other, again = answer.json()["documents"]
+        assert [first["id"], first["status"]] == [again["id"], again["status"]]
+        assert (first.get("deduplicated"), again["deduplicated"]) == (False, True)
+        assert other["id"] != first["id"]
+        async with world.working():
+            for each in (first, other):
+                assert (await world.finished(each["id"]))["status"] == "done"
+        assert (await world.engine.stats()).lanes[0].complete == 2
 
     with_world(database_url, tmp_path, scenario)
 
@@ -503,5 +528,40 @@ def test_documents_beyond_the_limits_of_their_owner_are_refused_all_or_none(sqli
         assert len((await world.engine.list()).jobs) == 1
         await owners.set_limits(job.owner, OwnerLimits(waiting=3, storage_bytes=10))
         assert (await world.client.post("/v3/documents/batch", json=batch)).is_success
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+@pytest.mark.parametrize("limits", [OwnerLimits(waiting=3), OwnerLimits(storage_bytes=14)])
+def test_documents_at_the_same_moment_do_not_exceed_the_limits_together(
+    sqlite_url, tmp_path, limits
+):
+    async def scenario(world):
+        await world.client.post("/v3/documents", json={"content": "four"})
+        (job,) = (await world.engine.list()).jobs
+        await world.engine.owners.set_limits(job.owner, limits)
+        bodies = [{"content": f"five{n}"} for n in range(6)]
+        every = [world.client.post("/v3/documents", json=body) for body in bodies]
+        assert sum(answer.is_success for answer in await asyncio.gather(*every)) == 2
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+@pytest.mark.parametrize("limits", [OwnerLimits(waiting=1), OwnerLimits(storage_bytes=4)])
+def test_a_repeat_is_answered_with_its_document_also_at_a_limit(sqlite_url, tmp_path, limits):
+    """Alone, and in a batch in which all are repeats; one that is new is refused with all."""
+
+    async def scenario(world):
+        known, new = {"content": "four"}, {"content": "new"}
+        first = await world.client.post("/v3/documents", json=known)
+        (job,) = (await world.engine.list()).jobs
+        await world.engine.owners.set_limits(job.owner, limits)
+        again = await world.client.post("/v3/documents", json=known)
+        assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
+        for documents, fits in (([known, known], True), ([known, new], False)):
+            batch = {"documents": documents}
+            answer = await world.client.post("/v3/documents/batch", json=batch)
+            assert answer.is_success is fits
+        assert len((await world.engine.list()).jobs) == 1
 
     with_world(sqlite_url, tmp_path, scenario)

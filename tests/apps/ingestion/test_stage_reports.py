@@ -21,7 +21,7 @@ def test_only_stages_that_last_are_reported():
     clock, ctx = VirtualClock(), Progress()
 
     async def attempt():
-        with StageReports(ctx, clock) as stages:
+        with StageReports(ctx) as stages:
             stages.enter(Stage.FETCHING)
             await asyncio.sleep(0.1)
             stages.enter(Stage.EXTRACTING)
@@ -39,7 +39,7 @@ def test_an_attempt_that_fails_reports_nothing_more():
 
     async def attempt():
         try:
-            with StageReports(ctx, clock) as stages:
+            with StageReports(ctx) as stages:
                 stages.enter(Stage.FETCHING)
                 raise OSError
         except OSError:

@@ -152,8 +152,13 @@ class UploadService:
     # -- the job -------------------------------------------------------------------------------
 
     async def _enqueue(self, draft: Draft, form: Form, owner: str) -> tuple[Job, bool]:
+        """Publish the file with its job, in turn, so that limits count the uploads before it."""
+        async with self._engine.owners.turn(owner):
+            await self._check_limits(owner, form.bytes)
+            return await self._publish(draft, form, owner)
+
+    async def _publish(self, draft: Draft, form: Form, owner: str) -> tuple[Job, bool]:
         """Make the file durable, then the job; the file goes again where a twin was there."""
-        await self._check_limits(owner, form.bytes)
         job_id = self._new_id()
         name = pdf_name(job_id)
         await self._stored(draft.publish, name)

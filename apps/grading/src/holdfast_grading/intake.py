@@ -85,6 +85,16 @@ class Intake:
         payload = self._checked(skill, payload)
         if request_id is not None:
             _check_name(request_id)
+        async with self._engine.owners.turn(caller.owner):
+            return await self._submit(caller, skill, payload, request_id)
+
+    async def _submit(
+        self,
+        caller: CallerIdentity,
+        skill: Skill,
+        payload: SubmissionPayload,
+        request_id: str | None,
+    ) -> tuple[Submission, bool]:
         try:
             await self._engine.owners.check_jobs(caller.owner)
             if payload.audio_file is None:  # an uploaded recording was checked before it was stored

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from holdfast import ErrorCode, HoldfastError
 from holdfast.http import ApiError, Caller, ErrorOut
@@ -221,10 +222,17 @@ def _model(model: type[M], body: Any) -> M:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        names = {".".join(map(str, each["loc"])) for each in error.errors()}
-        shown = sorted(name for name in names if name.replace(".", "").isalnum())[:_MOST_NAMED]
+        shown = sorted({what for each in error.errors() if (what := _wrong(each))})[:_MOST_NAMED]
         line = f"The request cannot be understood{': ' + ', '.join(shown) if shown else ''}."
         raise ApiError(ErrorCode.VALIDATION_ERROR, line) from None
+
+
+def _wrong(problem: ErrorDetails) -> str:
+    """Say which field of a body is wrong; "" where its name is not one that a person typed."""
+    name = ".".join(map(str, problem["loc"]))
+    if not name.replace(".", "").isalnum():
+        return ""
+    return f"there is no field {name}" if problem["type"] == "extra_forbidden" else name
 
 
 def _in_batch(number: int, error: HoldfastError, request: Request) -> ApiError:

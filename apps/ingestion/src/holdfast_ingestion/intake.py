@@ -6,10 +6,18 @@ import hashlib
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast import DatabaseTransaction, ErrorCode, InvalidState, UnknownJob
+from holdfast import (
+    DatabaseTransaction,
+    ErrorCode,
+    InvalidState,
+    JobRequest,
+    StorageExceeded,
+    TooManyJobs,
+    UnknownJob,
+)
 from holdfast.fetch import Fetcher
 from holdfast.files import ArtifactStore, Draft
 from holdfast.http import ApiError, CallerIdentity, ServerState
@@ -88,15 +96,19 @@ class Intake:
 
         Raises:
             ApiError: nothing is taken in just now, or a file could not be stored.
-            TooManyJobs, StorageExceeded: the caller's limits have no room for them.
+            TooManyJobs, StorageExceeded: the caller's limits have no room for those that are new.
         """
         with_files = any(submission.file is not None for submission in submissions)
         await self._state.intake.check(writes_files=with_files)
         new = [self._new(submission, caller) for submission in submissions]
-        await self._engine.owners.check_jobs(caller.owner, len(new))
-        await self._engine.owners.check_storage(
-            caller.owner, sum(document.bytes or 0 for document in new)
-        )
+        async with self._engine.owners.turn(caller.owner):
+            await self._check_limits(new, caller)
+            return await self._add(new, submissions, caller)
+
+    async def _add(
+        self, new: Sequence[NewDocument], submissions: Sequence[Submission], caller: CallerIdentity
+    ) -> list[Taken]:
+        """Store `new`, which are what `submissions` bring, and retry those that failed before."""
         outcomes: dict[int, Taken] = {}
         again: dict[str, Document] = {}
         with contextlib.ExitStack() as drafts:
@@ -104,14 +116,21 @@ class Intake:
                 if submission.file is not None:
                     drafts.enter_context(await self._store(document.id, submission.file))
             async with self._engine.database.transaction() as tx:
+                first: dict[str, Taken] = {}
                 # In one order, so that two batches cannot wait for each other.
                 for place in sorted(range(len(new)), key=lambda place: new[place].source_key):
-                    outcome, failed = await self._add_one(
-                        tx, new[place], submissions[place], caller
-                    )
-                    outcomes[place] = outcome
+                    key = new[place].source_key
+                    if key in first:
+                        outcomes[place] = replace(first[key], created=False)
+                        continue
+                    outcome, failed = await self._add_row(tx, new[place], caller)
+                    outcomes[place] = first[key] = outcome
                     if failed is not None:
                         again[failed.id] = failed
+                created = [place for place, outcome in outcomes.items() if outcome.created]
+                jobs = [self._job(new[place], submissions[place], caller) for place in created]
+                if jobs:
+                    await self._engine.enqueue_many(jobs, connection=tx.connection)
         taken = [outcomes[place] for place in range(len(new))]
         for outcome, document in zip(taken, new, strict=True):
             if not outcome.created:
@@ -122,6 +141,24 @@ class Intake:
                 as_it_is = Taken(failed_before.id, now.status if now else Stage.FAILED, False)
                 taken = [as_it_is if each.id == as_it_is.id else each for each in taken]
         return taken
+
+    async def _check_limits(self, new: Sequence[NewDocument], caller: CallerIdentity) -> None:
+        """Refuse documents that the caller's limits have no room for; repeats take none."""
+        try:
+            await self._check_room(new, caller.owner)
+        except (TooManyJobs, StorageExceeded):
+            first = {document.source_key: document for document in new}
+            known = await self.documents.known_sources(caller.organisation, list(first))
+            missing = [document for key, document in first.items() if key not in known]
+            if len(missing) == len(new):
+                raise
+            if missing:
+                await self._check_room(missing, caller.owner)
+
+    async def _check_room(self, new: Sequence[NewDocument], owner: str) -> None:
+        stored = sum(document.bytes or 0 for document in new)
+        await self._engine.owners.check_jobs(owner, len(new))
+        await self._engine.owners.check_storage(owner, stored)
 
     async def _retried(self, document: Document, caller: CallerIdentity) -> bool:
         """Retry a document; False where that is refused, which must not hide what was added."""
@@ -135,14 +172,13 @@ class Intake:
             return False
         return True
 
-    async def _add_one(
-        self,
-        tx: DatabaseTransaction,
-        new: NewDocument,
-        submission: Submission,
-        caller: CallerIdentity,
+    async def _add_row(
+        self, tx: DatabaseTransaction, new: NewDocument, caller: CallerIdentity
     ) -> tuple[Taken, Document | None]:
-        """Add a document and its job; also return the one to be retried in its place, if any."""
+        """Add a document without its job; also return the one to be retried in its place, if any.
+
+        That of an earlier submission is found only if its job is stored as well.
+        """
         twin = None
         added = await self.documents.add(tx, new, self._state.clock.wall())
         if not added:
@@ -150,9 +186,6 @@ class Intake:
         if not added and twin is None:  # deleted in between
             added = await self.documents.add(tx, new, self._state.clock.wall())
         if added:
-            organisation = submission.about.org_id or caller.organisation
-            args = DocumentArgs(new.id, organisation, submission.host)
-            await self._enqueue(tx, args, submission.name, caller)
             return Taken(new.id, Stage.QUEUED, True), None
         if twin is None:
             line = "The same document is being added and deleted; please try again."
@@ -204,16 +237,20 @@ class Intake:
             line = "The file could not be stored; please try again."
             raise ApiError(ErrorCode.IO_ERROR, line, status=503) from error
 
-    async def _enqueue(
-        self, tx: DatabaseTransaction, args: DocumentArgs, name: str, caller: CallerIdentity
-    ) -> None:
-        await self._engine.enqueue(
-            self._process,
-            args,
-            id=job_id(args.document_id),
-            owner=caller.owner,
-            meta=_meta(args, name),
-            connection=tx.connection,
+    def _job(
+        self, new: NewDocument, submission: Submission, caller: CallerIdentity
+    ) -> JobRequest[Any, Any]:
+        """Return the job of a new document."""
+        organisation = submission.about.org_id or caller.organisation
+        args = DocumentArgs(new.id, organisation, submission.host)
+        return self._request(args, submission.name, caller)
+
+    def _request(
+        self, args: DocumentArgs, name: str, caller: CallerIdentity
+    ) -> JobRequest[Any, Any]:
+        meta = _meta(args, name)
+        return JobRequest(
+            self._process, args, id=job_id(args.document_id), owner=caller.owner, meta=meta
         )
 
     # -- changing ------------------------------------------------------------------------------
@@ -245,7 +282,8 @@ class Intake:
             return
         async with self._engine.database.transaction() as tx:
             if await self.documents.requeue(tx, caller.organisation, document.id):
-                await self._enqueue(tx, self._args(document, caller), _name(document), caller)
+                job = self._request(self._args(document, caller), _name(document), caller)
+                await self._engine.enqueue_many([job], connection=tx.connection)
 
     async def retry_now(self, document: Document) -> bool:
         """Let the next attempt of a document begin; False where its site is paused.

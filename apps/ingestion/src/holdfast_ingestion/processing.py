@@ -69,7 +69,7 @@ class Processor:
                 document_id,
             )
             return _SKIPPED
-        with StageReports(ctx, self.clock) as stages:
+        with StageReports(ctx) as stages:
             return await self._process(ctx, args, item, stages)
 
     async def _process(
@@ -92,7 +92,7 @@ class Processor:
         item = await documents.work_item(document_id)
         if item is None or item.status != "done" or item.url is None:
             return _SKIPPED
-        with StageReports(ctx, self.clock) as stages:
+        with StageReports(ctx) as stages:
             stages.enter(Stage.FETCHING)
             fetched = await self._fetch(ctx, args.host, item)
             same = fetched.not_modified or _hash(fetched.body) == item.content_hash

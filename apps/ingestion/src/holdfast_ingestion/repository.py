@@ -117,6 +117,15 @@ class Documents:
         )
         return Document.from_row(rows[0]) if rows else None
 
+    async def known_sources(self, organisation: str, source_keys: Sequence[str]) -> set[str]:
+        """Return those of `source_keys` from which documents were added."""
+        known = set()
+        for source_key in source_keys:
+            wanted = {"organisation": organisation, "source_key": source_key}
+            if await self.database.fetch(self.queries["by_source"], wanted):
+                known.add(source_key)
+        return known
+
     async def get(self, organisation: str, document_id: str) -> Document | None:
         """Return a document of `organisation`."""
         rows = await self.database.fetch(

@@ -4,7 +4,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from holdfast import Clock, JobContext
+from holdfast import JobContext
 from holdfast_ingestion.document_state import Stage
 
 _PROGRESS = {Stage.FETCHING: 0.1, Stage.EXTRACTING: 0.4, Stage.INDEXING: 0.7}
@@ -16,10 +16,10 @@ documents are over within milliseconds."""
 class StageReports:
     """Report the stages of one attempt that last; a context manager around the attempt's work."""
 
-    def __init__(self, ctx: JobContext, clock: Clock) -> None:
+    def __init__(self, ctx: JobContext) -> None:
         self._ctx = ctx
-        self._clock = clock
-        self._task: asyncio.Task[None] | None = None
+        # Not a task: nearly all of them would be cancelled before their first step.
+        self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -35,12 +35,9 @@ class StageReports:
     def enter(self, stage: Stage) -> None:
         """Begin a stage, which ends the one before."""
         self._leave()
-        self._task = asyncio.get_running_loop().create_task(self._report(stage))
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_SEEN_AFTER, self._ctx.progress, _PROGRESS[stage], str(stage))
 
     def _leave(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _report(self, stage: Stage) -> None:
-        await self._clock.sleep_async(_SEEN_AFTER)
-        self._ctx.progress(_PROGRESS[stage], str(stage))
+        if self._timer is not None:
+            self._timer.cancel()
