@@ -6,17 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.faults.short_job_process import POISON, work
 from tests.support.waiting import SOON, until
 
 from holdfast.bootstrap import open_store
 from holdfast.jobs.model import DeadLetterReason, JobStatus, NewJob
+from holdfast.jobs.worker.options import WorkerOptions
 
 ROOT = Path(__file__).parents[2]
 WORKERS = 4
 LEARNING = 500
 """Jobs after which a worker claims as far ahead as it may."""
 SHORT_JOBS = 190
+FINISHED = {JobStatus.COMPLETE, JobStatus.FAILED, JobStatus.CANCELLED}
 
 
 def start(url, queue):
@@ -47,28 +50,38 @@ def run(scenario):
             worker.wait()
 
 
-def test_a_job_that_kills_its_workers_makes_no_dead_letters_of_others(url):
+def new_jobs(prefix, queues, number):
+    """Return `number` jobs for each of `queues`."""
+    names = [(queue, f"{prefix}-{queue}-{place}") for queue in queues for place in range(number)]
+    return [new_job(name, queue=queue) for queue, name in names]
+
+
+@pytest.mark.parametrize("beside", [0, 1500], ids=["alone", "beside jobs of other queues"])
+def test_a_job_that_kills_its_workers_makes_no_dead_letters_of_others(url, beside):
+    """Claims that bring none of the jobs that lost a worker come in between, of other queues."""
+
     async def scenario(workers):
         async with open_store(url) as store:
             queues = [f"learning-{number}" for number in range(WORKERS)]
             workers += [start(url, queue) for queue in queues]
-            learning = [
-                new_job(f"{queue}-{number}", queue=queue)
-                for queue in queues
-                for number in range(LEARNING)
-            ]
+            learning = new_jobs("learning", queues, LEARNING)
             await store.enqueue(learning)
             await until(lambda: same(finished(store), len(learning)))
             names = [f"job-{number}" for number in range(SHORT_JOBS)]
             names.insert(20, POISON)
-            await store.enqueue([new_job(name) for name in names])
-            await until(lambda: same(finished(store), len(learning) + len(names)))
+            others = new_jobs("other", queues, beside)
+            await store.enqueue([new_job(name) for name in names] + others)
+            # The queues of the three workers that die have no other worker.
+            await until(lambda: all_finished(store, names))
             jobs = {name: await store.get(name) for name in names}
             poison = jobs.pop(POISON)
             assert poison.dead_letter is DeadLetterReason.LEASE_LOST
             assert poison.attempt_count == 3
             statuses = [job.status for job in jobs.values()]
             assert statuses.count(JobStatus.COMPLETE) == SHORT_JOBS
+            # The second time it takes at most the jobs that run beside it.
+            again = [job for job in jobs.values() if job.attempt_count > 2]
+            assert len(again) <= WorkerOptions().concurrency
             assert [worker.poll() for worker in workers].count(None) == WORKERS - 3
 
     run(scenario)
@@ -97,6 +110,11 @@ def test_two_jobs_that_kill_each_worker_make_no_dead_letters_of_others(url):
             assert {jobs[name].attempt_count for name in dead} == {3}
 
     run(scenario)
+
+
+async def all_finished(store, names):
+    jobs = [await store.get(name) for name in names]
+    return all(job.status in FINISHED for job in jobs)
 
 
 async def same(count, expected):

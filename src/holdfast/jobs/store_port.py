@@ -112,8 +112,8 @@ class EnqueueStore(Protocol):
         twins count: one that does not count loses its key to the job that is created. All jobs of
         one call with the same key have the same rule.
 
-        An owner in `most` has at most so many unfinished jobs afterwards, with any number of
-        concurrent callers that say so; a call that creates none of its jobs is not refused.
+        `most` maps owners to how many unfinished jobs they may have. It holds with any number of
+        concurrent calls that pass it for the same owner; one that creates none is not refused.
 
         Raises:
             TooManyJobs: it would have more; no job was created.

@@ -27,7 +27,7 @@ class RelayOptions:
     """
 
     poll_interval: float = 5.0
-    batch_size: int = 100
+    batch_size: int = 50
     batches: int = 4
     lease_seconds: float = 20.0
     max_attempts: int = 10

@@ -16,7 +16,7 @@ from holdfast.store.statements import Statements
 def limits_to_check(
     jobs: Sequence[NewJob], answers: Sequence[Enqueued], most: Mapping[str, int]
 ) -> list[tuple[str, int]]:
-    """Return what of `most` holds for owners for whom one of `jobs` was created."""
+    """Return the limits in `most` of owners who got at least one new job."""
     created = {job.owner for job, answer in zip(jobs, answers, strict=True) if answer.created}
     return [(owner, limit) for owner, limit in most.items() if owner in created]
 

@@ -132,6 +132,21 @@ def test_callers_at_the_same_moment_do_not_exceed_the_limit_together(url):
     asyncio.run(main())
 
 
+def test_bulks_at_the_same_moment_do_not_exceed_a_distant_limit_together(url):
+    shop = Shop()
+
+    async def main():
+        limits = OwnerLimits(waiting=2000)
+        async with Engine(url, apps=[shop.app], owner_limits=limits) as engine:
+            bulk = [JobRequest(shop.sell, None, owner="ann")] * 900
+            every = [engine.enqueue_many(bulk) for _ in range(5)]
+            found = await asyncio.gather(*every, return_exceptions=True)
+            assert sum(isinstance(each, TooManyJobs) for each in found) == 3
+            assert (await engine.owners.use("ann")).unfinished == 1800
+
+    asyncio.run(main())
+
+
 def test_of_one_call_only_the_jobs_within_the_limits_are_counted(url):
     shop = Shop()
 

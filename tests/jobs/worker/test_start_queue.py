@@ -14,6 +14,7 @@ from tests.support.workers import QUICK, rig
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.model import AttemptOutcome, JobStatus, Released
 from holdfast.jobs.store_port import StoreUnavailable
+from holdfast.jobs.worker import start_queue
 from holdfast.store.sqlite.store import SQLiteStore
 
 LEARNING = 500
@@ -219,6 +220,38 @@ def test_a_worker_runs_suspects_before_it_is_idle(tmp_path):
             await suspicious.enqueue(*lost)
             await suspicious.it.run()
             assert await suspicious.complete(len(lost))
+
+    asyncio.run(scenario())
+
+
+def test_suspects_are_seldom_released_where_lanes_take_turns(tmp_path):
+    """A claim that brings none is followed by one of twice its size, not by a full one."""
+
+    async def scenario():
+        suspicious, lost, others = Suspicious(), names("lost", AT_ONCE), names("other", 1500)
+        other = suspicious.app.job(queue="other", name="other")(suspicious._work)
+        async with suspicious.running(tmp_path) as it:
+            await it.enqueue(other, *others)
+            await suspicious.enqueue(*lost)
+            await until(lambda: suspicious.complete(LEARNING + len(lost) + len(others)))
+            assert sum(await suspicious.releases(lost)) < 3 * len(lost)
+
+    asyncio.run(scenario())
+
+
+def test_jobs_are_claimed_ahead_beside_a_suspect_that_runs_for_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(start_queue, "_WATCHED", 0.2)
+
+    async def scenario():
+        suspicious = Suspicious()
+        async with suspicious.running(tmp_path):
+            await suspicious.enqueue("lost and running")
+            await until(lambda: suspicious.started)
+            others = names("other", 1500)
+            await suspicious.enqueue(*others)
+            await until(lambda: suspicious.complete(LEARNING + len(others)))
+            assert max(limit for limit, _ in suspicious.claims[1:]) > SLOTS
+            suspicious.may_end.set()
 
     asyncio.run(scenario())
 

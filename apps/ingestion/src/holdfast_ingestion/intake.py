@@ -108,7 +108,7 @@ class Intake:
     async def _add(
         self, new: Sequence[NewDocument], submissions: Sequence[Submission], caller: CallerIdentity
     ) -> list[Taken]:
-        """Store `new`, which are what `submissions` bring, and retry those that failed before."""
+        """Store `new`, one document for each submission, and retry those that failed before."""
         outcomes: dict[int, Taken] = {}
         again: dict[str, Document] = {}
         with contextlib.ExitStack() as drafts:
@@ -177,7 +177,7 @@ class Intake:
     ) -> tuple[Taken, Document | None]:
         """Add a document without its job; also return the one to be retried in its place, if any.
 
-        That of an earlier submission is found only if its job is stored as well.
+        An earlier document is found only while its job is stored.
         """
         twin = None
         added = await self.documents.add(tx, new, self._state.clock.wall())

@@ -152,7 +152,7 @@ class Enqueuer:
     ) -> dict[str, int]:
         """Refuse jobs of owners who have as many as they may; repeats create none.
 
-        Returns how many unfinished jobs the owners may have whose limits are near.
+        Returns the limits that the store must check again where it creates the jobs, by owner.
         """
         counted = [
             request.owner

@@ -21,8 +21,8 @@ _KNOWN_FOR = 1.0
 """Seconds for which an engine remembers that no owner has limits of its own."""
 
 _NEAR = 1000
-"""Jobs below the limit at which they are counted again where they are created: that takes a lock,
-and time for each unfinished job."""
+"""Jobs below the limit at which a single one is counted again where it is created: that takes a
+lock, and time for each unfinished job."""
 MOST_COUNTED = 10_000
 """Unfinished jobs at which `OwnerControl.use` stops counting."""
 _Counting = aclosing[AsyncGenerator[int, None]]
@@ -163,11 +163,10 @@ class OwnerControl:
 
     @asynccontextmanager
     async def turn(self, owner: str | None) -> AsyncIterator[None]:
-        """Run a block that checks and keeps something of `owner`, one after the other.
+        """Hold a lock of `owner` in this engine, for a check of its limits and what it permits.
 
-        So the checks of a block see what the blocks before it have kept, on this engine; those of
-        other processes run meanwhile. Owners without limits of jobs or storage do not wait. A block
-        takes no other turn.
+        So a check sees what the blocks before it have kept; other processes have locks of their
+        own. Owners without limits of jobs or storage are not locked. A block takes no other turn.
         """
         limits = await self._limits_at_intake(owner)
         if owner is None or (limits.waiting is None and limits.storage_bytes is None):
@@ -197,8 +196,9 @@ class OwnerControl:
     async def check_jobs(self, owner: str | None, more: int = 1) -> int | None:
         """Refuse `more` jobs of `owner` where it would have more unfinished ones than it may.
 
-        Returns the limit where it is near: calls at the same moment do not see each other's jobs
-        and may exceed it together, so `engine.enqueue` counts again where it creates them.
+        Returns the limit where it is near, or where there are several: calls at the same moment do
+        not see each other's jobs and may exceed it together, so `engine.enqueue` counts again where
+        it creates them.
 
         Raises:
             TooManyJobs: there is no room.
@@ -209,7 +209,7 @@ class OwnerControl:
         count = await self._store.unfinished_jobs(owner, at_most=most) + more
         if count > most:
             raise TooManyJobs(owner, most)
-        return most if count > most - _NEAR else None
+        return most if more > 1 or count > most - _NEAR else None
 
     async def _limits_at_intake(self, owner: str | None) -> OwnerLimits:
         """Return the limits of `owner`; without asking the store while no owner has its own."""

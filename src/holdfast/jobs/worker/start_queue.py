@@ -4,12 +4,12 @@ A worker that dies costs every job that it has claimed an attempt, those that wa
 A suspect is a job that has lost a worker before: it may be what kills them. So suspects start one
 by one, and no other job waits meanwhile:
 
-1. Of the suspects that come, one is kept. The others are released at once.
-2. It starts when nothing else waits here, all claims are answered, and all runs that have ended are
-   reported. Until then nothing is claimed.
-3. When it has ended, or has run for a moment, one job is claimed: those that have lost a worker
-   together come together. If it is a suspect it starts in the same way. If not, there are no more
-   for now, and claims are as large as before; but nothing is claimed ahead while a suspect runs.
+1. Of the suspects that a claim brings one is kept; the others are released at once.
+2. It starts when no other run waits here, no claim is in flight, and all ended runs are reported.
+   Until then nothing is claimed.
+3. After it has ended, or has run for 50 ms, a single job is claimed. Each further claim may bring
+   twice as many, until one brings a suspect again. Nothing is claimed ahead while a suspect runs
+   that started within the last seconds.
 """
 
 import asyncio
@@ -29,8 +29,10 @@ _AT_ONCE = 50
 """Runs started before other callbacks of the event loop get a turn."""
 _LONGEST_WAIT = 0.25
 """Seconds after which a run that found no free slot is released: another worker may have one."""
-_MOMENT = 0.05
+_GRACE = 0.05
 """Seconds that a suspect runs before the next claim: most jobs that kill a worker do so at once."""
+_WATCHED = 5.0
+"""Seconds that a suspect runs before jobs are claimed ahead beside it."""
 
 
 class StartQueue:
@@ -61,9 +63,8 @@ class StartQueue:
         self._wake = wake
         self._runs: deque[Run] = deque()
         self._suspect: Run | None = None  # the one that waits
-        self._running_suspects: set[Run] = set()
-        self._latest: Run | None = None  # the suspect that started last
-        self._expects_suspects = False  # the last claim has brought some
+        self._watched: set[Run] = set()  # the suspects that run, for their first seconds
+        self._claim_limit: int | None = None  # since a claim brought suspects
 
     def __len__(self) -> int:
         return len(self._runs) + (self._suspect is not None)
@@ -81,8 +82,8 @@ class StartQueue:
         waits = [rest] if rest > 0 else []
         if self:
             waits.append(max(0.001, self._seconds_left))
-        if (moment := self._moment_left) > 0:
-            waits.append(moment)
+        if (grace := self._grace_left) > 0:
+            waits.append(grace)
         return min(waits, default=None)
 
     @property
@@ -93,11 +94,12 @@ class StartQueue:
         return first.started_at + _LONGEST_WAIT - self._clock.monotonic()
 
     @property
-    def _moment_left(self) -> float:
-        """Seconds until the suspect that started last has run for a moment; 0 if it has ended."""
-        if self._latest not in self._running_suspects:
+    def _grace_left(self) -> float:
+        """Seconds until the suspect that started last has run long enough; 0 if it has ended."""
+        if not self._watched:
             return 0.0
-        return max(0.0, self._latest.started_at + _MOMENT - self._clock.monotonic())
+        latest = max(run.started_at for run in self._watched)
+        return max(0.0, latest + _GRACE - self._clock.monotonic())
 
     @property
     def waits_for_reports(self) -> bool:
@@ -112,20 +114,25 @@ class StartQueue:
 
     def claimable(self, asked: int) -> int:
         """Return how many more jobs may be claimed while ticks in flight ask for `asked`."""
-        if self._suspect is not None or self._moment_left > 0:
+        if self._suspect is not None or self._grace_left > 0:
             return 0
         free, batch = self._options.concurrency - self.occupied, self._options.batch
-        if self._expects_suspects:
-            most = min(free, 1)
-        elif self._running_suspects:
-            most = free
-        else:
+        most = free
+        if not self._watches():
             most = max(free, min(free + self._ahead.jobs(free), batch))
-        return min(most - len(self._runs) - asked, batch)
+        limit = batch if self._claim_limit is None else self._claim_limit - asked
+        return min(most - len(self._runs) - asked, batch, limit)
+
+    def _watches(self) -> bool:
+        """Whether a suspect runs that started within the last seconds."""
+        if self._watched:
+            since = self._clock.monotonic() - _WATCHED
+            self._watched = {run for run in self._watched if run.started_at > since}
+        return bool(self._watched)
 
     def note(self, run: Run) -> None:
         """Learn from a run that has ended how long runs take."""
-        self._running_suspects.discard(run)
+        self._watched.discard(run)
         if run.report is not None and run.stop_reason is None:
             self._ahead.note(run.report.duration or 0.0)
 
@@ -135,7 +142,11 @@ class StartQueue:
             self._slots.add(run)
             run.waits = True
         suspects = [run for run in runs if run.claim.lost_worker]
-        self._expects_suspects = bool(suspects)
+        if suspects:
+            self._claim_limit = 1
+        elif self._claim_limit is not None:
+            more = 2 * self._claim_limit
+            self._claim_limit = more if more < self._options.batch else None
         if suspects and self._suspect is None:
             self._suspect = suspects.pop(0)
         self._release(suspects, CancelReason.NOT_STARTED)
@@ -154,9 +165,9 @@ class StartQueue:
             some = min(len(self._runs), free, _AT_ONCE)
             self._begin([self._runs.popleft() for _ in range(some)])
         elif free > 0 and self._suspect and settled and not self.waits_for_reports:
-            self._latest, self._suspect = self._suspect, None
-            self._running_suspects.add(self._latest)
-            self._begin([self._latest])
+            suspect, self._suspect = self._suspect, None
+            self._watched.add(suspect)
+            self._begin([suspect])
         elif self._seconds_left <= 0:
             self.release(CancelReason.NOT_STARTED)
 

@@ -319,7 +319,7 @@ class Ticker:
         if not tried:
             return ()
         found = await self._database.rows("claim_lost_workers", seqs=tried)
-        return {row["job"] for row in found}
+        return {row["seq"] for row in found}
 
     def _result(
         self,

@@ -145,13 +145,16 @@ class EndedAttempts:
         *,
         counted: bool = True,
         keep_place: bool = False,
+        lost_worker: bool = False,
     ) -> None:
         """Add a job that is ready again `after` seconds.
 
         Unless `counted`, the attempt is taken off the job's count; `keep_place` lets it wait where
         it waited before, ahead of jobs that came later.
         """
-        self._requeued.append([seq, token, after, int(not counted), int(keep_place)])
+        self._requeued.append(
+            [seq, token, after, int(not counted), int(keep_place), int(lost_worker)]
+        )
         self.tx.move_count(lane, "processing", "ready" if after <= 0 else "scheduled")
         self.tx.woke = True
 

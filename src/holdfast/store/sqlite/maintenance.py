@@ -63,7 +63,7 @@ def rescue(tx: Transaction, limit: int) -> Rescued:
         else:
             event = EventName.LEASE_LOST
             requeued.append(job_id)
-            ended.requeue(seq, token, lane, rescue_delay(attempts, place))
+            ended.requeue(seq, token, lane, rescue_delay(attempts, place), lost_worker=True)
             place += attempts > 1
         ended.ends.append(_ended(tx, seq, AttemptOutcome.LEASE_LOST, event, started_at, LEASE_LOST))
     ended.write()

@@ -12,6 +12,7 @@ from holdfast.jobs.model import (
     Finished,
     JobStatus,
     NewJob,
+    Outcome,
     Released,
     Retry,
 )
@@ -136,17 +137,22 @@ async def a_claim_says_which_jobs_have_lost_a_worker(world: World) -> None:
 
 
 @fact
-async def a_lost_worker_is_remembered_for_twenty_attempts(world: World) -> None:
+async def a_lost_worker_is_remembered_until_the_job_is_retried_by_hand(world: World) -> None:
+    """However often the job is released meanwhile, and whatever its next attempts end with."""
     await world.add("job", max_attempts=9)
     await world.claim()
     world.pass_time(LEASE)
     await world.store.rescue(now=world.now)
-    marks = []
-    for _ in range(22):
+    ends: list[Outcome] = [Released(reason="stop")] * 50
+    for end in [*ends, Retry(0.0, BROKEN), Failed(BROKEN)]:
         (claim,) = (await world.tick([], 1, with_lost_workers=True)).claims
-        marks.append(claim.lost_worker)
-        await world.finish(claim, Released(reason="stop"))
-    assert marks == [True] * 20 + [False] * 2
+        assert claim.lost_worker
+        await world.finish(claim, end)
+    await world.store.retry(["job"], now=world.now)
+    for _ in range(2):
+        (claim,) = (await world.tick([], 1, with_lost_workers=True)).claims
+        assert not claim.lost_worker
+        await world.finish(claim, Retry(0.0, BROKEN))
 
 
 @fact

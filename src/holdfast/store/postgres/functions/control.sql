@@ -142,7 +142,7 @@ BEGIN
             last_attempt_at = NULL, finished_at = NULL,
             deadline_at = CASE WHEN deadline_at < t THEN NULL ELSE deadline_at END,
             progress = NULL, progress_note = NULL, error_code = NULL, error_message = NULL,
-            error_group = NULL, dead_letter = NULL
+            error_group = NULL, dead_letter = NULL, lost_worker = false
         WHERE seq = job.seq;
     EXCEPTION WHEN unique_violation THEN
         -- The key belongs to another job by now.

@@ -26,9 +26,9 @@ LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Delete up to `p_limit` records that keys of the downstream `p_name` have made: without jobs, finished ones included,
--- and not used for `p_unused_for` seconds. One is kept that has jobs, whose breaker looks at a longer time, or is open:
--- until open_until, or by hand without one. It counts as used now, so that it is not looked at again soon. A job that is
--- created meanwhile finds no record: its worker declares it again.
+-- and not used for `p_unused_for` seconds. A record is kept while it has jobs, while its breaker's window is longer than
+-- that, and while it is open: until open_until, or, without one, because an operator holds it. It counts as used now, so
+-- that it is not looked at again soon. A job that is created meanwhile finds no record: its worker declares it again.
 CREATE OR REPLACE FUNCTION holdfast.delete_unused_downstreams(
     p_name text, p_unused_for double precision, p_limit integer, p_now double precision
 ) RETURNS integer

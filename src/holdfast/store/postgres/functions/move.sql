@@ -42,6 +42,7 @@ BEGIN
             dead_letter = CASE WHEN target = 'failed' THEN leaving.dead_letter END,
             worker_id = NULL, lease_expires_at = NULL, permit_generation = NULL,
             permit_trial = NULL, cancel_requested = false,
+            lost_worker = lost_worker OR outcome IS NOT DISTINCT FROM 'lease_lost',
             previous_event = last_event, last_event = nextval('holdfast.event_sequence')
         FROM leaving
         WHERE jobs.seq = leaving.job

@@ -8,6 +8,12 @@ ALTER TABLE holdfast.downstreams ADD COLUMN used_at double precision;
 CREATE INDEX downstreams_by_use ON holdfast.downstreams (parent, used_at)
 WHERE parent IS NOT NULL;
 
+-- Jobs.
+
+-- Whether a worker died, or lost its lease, while it ran the job: the job may be what kills workers. Until it is retried
+-- by hand.
+ALTER TABLE holdfast.jobs ADD COLUMN lost_worker boolean NOT NULL DEFAULT false;
+
 -- Webhooks.
 
 -- For how many seconds the leaders of a leadership have waited for the deliveries up to the event `awaited`, before

@@ -124,26 +124,8 @@ FROM holdfast.take_jobs(
     CAST(:lanes AS integer[]), CAST(:generations AS bigint[]), :lease, :now
 );
 
--- Those that have lost a worker in one of their last 20 attempts, two events each. Not by holdfast.history_of: that
--- reads every line of a page, which thousands of jobs may share. The LIMIT makes PostgreSQL look up each page by its
--- number: a plan made while the history is empty would otherwise read all of it.
 -- name: claim_lost_workers
-WITH RECURSIVE chain (job, outcome, previous, events) AS (
-    SELECT seq, CAST(NULL AS holdfast.outcome), last_event, 0
-    FROM holdfast.jobs
-    WHERE seq = ANY (CAST(:seqs AS bigint[]))
-    UNION ALL
-    SELECT chain.job, page.outcome, page.previous, chain.events + 1
-    FROM chain
-    CROSS JOIN LATERAL (
-        SELECT history.outcome, history.previous[array_position(history.jobs, chain.job)] AS previous
-        FROM holdfast.history
-        WHERE history.sequence = chain.previous
-        LIMIT 1
-    ) AS page
-    WHERE chain.outcome IS DISTINCT FROM 'lease_lost' AND chain.events < 40
-)
-SELECT job FROM chain WHERE outcome = 'lease_lost';
+SELECT seq FROM holdfast.jobs WHERE seq = ANY (CAST(:seqs AS bigint[])) AND lost_worker;
 
 -- name: claim_trials
 UPDATE holdfast.jobs SET permit_trial = given.trial

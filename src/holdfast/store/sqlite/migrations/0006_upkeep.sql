@@ -8,6 +8,12 @@ ALTER TABLE holdfast_downstreams ADD COLUMN used_at REAL;
 CREATE INDEX holdfast_downstreams_by_use ON holdfast_downstreams (parent, used_at)
 WHERE parent IS NOT NULL;
 
+-- Jobs.
+
+-- Whether a worker died, or lost its lease, while it ran the job: the job may be what kills workers. Until it is retried
+-- by hand.
+ALTER TABLE holdfast_jobs ADD COLUMN lost_worker INTEGER NOT NULL DEFAULT 0;
+
 -- Webhooks.
 
 -- For how many seconds the leaders of a leadership have waited for the deliveries up to the event `awaited`, before

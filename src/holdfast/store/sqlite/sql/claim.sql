@@ -112,15 +112,8 @@ UPDATE holdfast_jobs AS jobs SET
     permit_trial = :trial
 WHERE seq IN (SELECT value FROM carray(:seqs)) AND status = 'queued';
 
--- Those that have lost a worker in one of their last 20 attempts.
 -- name: claim_lost_workers
-SELECT given.value FROM carray(:seqs) AS given
-WHERE 'lease_lost' IN (
-    SELECT outcome FROM holdfast_events AS events
-    WHERE job = given.value AND token IS NOT NULL
-    ORDER BY token DESC
-    LIMIT 20
-);
+SELECT seq FROM holdfast_jobs AS jobs WHERE seq IN (SELECT value FROM carray(:seqs)) AND lost_worker;
 
 -- name: claim_events
 INSERT INTO holdfast_events AS events (job, name, at, attempt)

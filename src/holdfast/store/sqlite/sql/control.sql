@@ -38,7 +38,8 @@ UPDATE holdfast_jobs AS jobs SET
     error_code = NULL,
     error_message = NULL,
     error_group = NULL,
-    dead_letter = NULL
+    dead_letter = NULL,
+    lost_worker = 0
 WHERE seq = :seq AND status = 'failed';
 
 -- name: control_twin

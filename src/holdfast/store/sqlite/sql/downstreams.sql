@@ -65,7 +65,8 @@ WHERE downstreams.name = new.downstream
     AND downstreams.parent IS NOT NULL
     AND downstreams.used_at < new.used_at - :noted_every;
 
--- One is kept that has jobs, whose breaker looks at a longer time, or is open: until open_until, or by hand without one.
+-- A record is kept while it has jobs, while its breaker's window is longer than :unused_for, and while it is open: until
+-- open_until, or, without one, because an operator holds it.
 -- name: downstream_unused
 SELECT
     name,

@@ -86,6 +86,7 @@ UPDATE holdfast_jobs AS jobs SET
     END,
     queued_at = :now,
     attempt_count = attempt_count - given.value ->> 3,
+    lost_worker = lost_worker OR given.value ->> 5,
     progress = NULL,
     progress_note = NULL,
     {{no_lease}}
