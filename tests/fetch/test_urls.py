@@ -103,6 +103,8 @@ def test_characters_that_a_name_drops_hide_no_address(hidden):
         "http://exam\nple.com/",
         "http://example.com/\x00",
         "http://example.com/\x7f",
+        "http://example.com/\ud800",
+        "http://example.com/?q=\udfff",
         "http://example.com:x/",
         "http://example.com:-1/",
         "http://example.com:65536/",

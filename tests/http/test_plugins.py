@@ -33,6 +33,14 @@ class Mill(ServedApp):
                 size += len(piece)
             return {"size": size}
 
+        inner = APIRouter(prefix="/harvest")
+
+        @inner.post("/wagons", tags=["streamed"])
+        async def wagons(request: Request):
+            return {"size": len(await request.body())}
+
+        router.include_router(inner)
+
         @router.get("/broken")
         async def broken():
             raise ApiError(ErrorCode.NOT_READY, "Not ground yet.", extra={"sacks": 3})
@@ -60,6 +68,8 @@ def test_only_a_route_that_streams_takes_a_large_body(serve):
     serving = serve(served=Mill(demo_app()), body_bytes=1000)
 
     assert serving.client.post("/api/mill/sacks", content=b"x" * 5000).json() == {"size": 5000}
+    nested = serving.client.post("/api/mill/harvest/wagons", content=b"x" * 5000)
+    assert nested.json() == {"size": 5000}
     assert serving.client.post("/api/mill/orders", content=b"x" * 5000).status_code == 413
 
 

@@ -33,7 +33,7 @@ _BAD_PORTS: Final = frozenset(
 """Ports of mail, chat and other services that would act on lines of an HTTP request; the list of
 the Fetch standard, which browsers follow."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
+_NEVER_ALLOWED = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]+", re.ASCII)
@@ -78,7 +78,7 @@ def parse_url(text: str) -> Url:
         PermanentFetchError: `URL_INVALID`, or `URL_REFUSED` for a port that is not for the web.
     """
     text = text.strip(" \t\r\n")
-    if not text or len(text) > LONGEST_URL or _CONTROL.search(text):
+    if not text or len(text) > LONGEST_URL or _NEVER_ALLOWED.search(text):
         raise failure(FetchCode.URL_INVALID)
     try:
         parts = urlsplit(text)

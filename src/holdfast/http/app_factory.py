@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
+from fastapi.routing import iter_route_contexts
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.http.admin import HOME
@@ -147,9 +148,10 @@ def _include_apps(app: FastAPI, served: Iterable[ServedApp], state: ServerState)
         if routes is None:
             continue
         app.include_router(routes)
+        # Also those of routers that it includes.
         streamed |= {
-            route.path  # type: ignore[attr-defined]  # a route with tags has a path
-            for route in routes.routes
-            if STREAMED in (getattr(route, "tags", None) or ())
+            route.path
+            for route in iter_route_contexts(routes.routes)
+            if route.path is not None and STREAMED in (getattr(route, "tags", None) or ())
         }
     return frozenset(streamed)

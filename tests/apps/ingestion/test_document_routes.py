@@ -108,6 +108,19 @@ def test_a_body_is_not_read_beyond_the_limit(sqlite_url, tmp_path):
     with_world(sqlite_url, tmp_path, scenario, max_bytes=MEBIBYTE)
 
 
+def test_a_file_and_a_text_may_be_as_large_as_the_limit_of_documents_says(sqlite_url, tmp_path):
+    """Not only as large as other requests may be: 1 MiB."""
+
+    async def scenario(world):
+        text = "words of a page. " * 200_000
+        file = {"file": ("large.txt", text.encode(), "text/plain")}
+        uploaded = await world.client.post("/v3/documents", files=file)
+        given = await world.client.post("/v3/documents", json={"content": "more " + text})
+        assert [uploaded.status_code, given.status_code] == [202, 202]
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
 BAD_FILES = [
     (("a.xyz", b"words", "application/x-thing"), {}, 415, "UNSUPPORTED_TYPE"),
     (("a.pdf", b"no pdf", "application/pdf"), {}, 415, "UNSUPPORTED_TYPE"),

@@ -1,7 +1,7 @@
 """The type of `ctx.engine`, for editors and type checkers; at run time it is the engine itself.
 
-What the engine is stands in rooms that this one may not import, so the methods that handlers use
-are written down again; a test compares their signatures with the engine's.
+`jobs.declare` may not import the engine, so this protocol has the methods that handlers use;
+`tests/jobs/declare/test_engine_of_context.py` compares their signatures with the engine's.
 """
 
 from collections.abc import Iterable
