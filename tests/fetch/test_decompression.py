@@ -65,6 +65,15 @@ def test_a_body_is_decoded_however_it_is_cut_into_pieces(encodings, data, step):
 
 
 @pytest.mark.parametrize("step", [None, 1, 1000])
+@pytest.mark.parametrize("padding", [b"", b"\0" * 300])
+def test_a_gzip_body_may_have_several_members_with_padding_after_each(padding, step):
+    members = (gzip.compress(TEXT, mtime=0) + padding) * 3
+    assert decoded(["gzip"], members, step=step) == TEXT * 3
+    full_piece = gzip.compress(b"x" * 64 * 1024, mtime=0) + padding
+    assert decoded(["gzip"], full_piece * 2, step=step) == b"x" * 128 * 1024
+
+
+@pytest.mark.parametrize("step", [None, 1, 1000])
 @pytest.mark.parametrize("size", [64 * 1024 + more for more in (-1, 0, 1, 100, 258, 64 * 1024)])
 def test_a_body_that_compresses_well_is_whole_at_any_size(size, step):
     assert decoded(["gzip"], gzip.compress(b"x" * size), step=step) == b"x" * size
@@ -100,12 +109,14 @@ def test_more_than_one_encoding_and_unknown_ones_are_refused_for_good(encodings)
         ("gzip", GZIPPED[:-1]),
         ("gzip", GZIPPED[:20]),
         ("gzip", GZIPPED + b"more"),
-        ("gzip", GZIPPED + GZIPPED),
+        ("gzip", GZIPPED + GZIPPED[:-1]),
+        ("gzip", GZIPPED + b"\0" + TEXT),
         ("gzip", GZIPPED[:-8] + b"\0" * 8),
         ("deflate", zlib.compress(TEXT)[:-5]),
         ("deflate", b"\x78"),
         ("deflate", b"\xff\xff\xff"),
         ("deflate", zlib.compress(TEXT) + b"more"),
+        ("deflate", zlib.compress(TEXT) + b"\0"),
     ],
 )
 @pytest.mark.parametrize("step", [None, 1])

@@ -75,6 +75,11 @@ class BodyDecoder:
 
     def _inflate(self, decompressor: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
         while True:
+            if decompressor.eof:
+                data = self._after_member(data)
+                if not data:
+                    return
+                decompressor = self._decompressor = zlib.decompressobj(_GZIP_BITS)
             try:
                 piece = decompressor.decompress(data, _PIECE_BYTES)
             except zlib.error as error:
@@ -82,14 +87,18 @@ class BodyDecoder:
             self._decoded += len(piece)
             if self._is_too_much():
                 raise failure(FetchCode.FETCH_TOO_LARGE)
-            if decompressor.unused_data:
-                raise failure(FetchCode.FETCH_BAD_ANSWER)
             if piece:
                 yield piece
-            data = decompressor.unconsumed_tail
+            data = decompressor.unused_data or decompressor.unconsumed_tail
             # A full piece may leave output behind although all input is consumed.
             if not data and len(piece) < _PIECE_BYTES:
                 return
+
+    def _after_member(self, data: bytes) -> bytes:
+        """Return the next member of a gzip body, which may have several, with zeros after each."""
+        if data and self._encoding != "gzip":
+            raise failure(FetchCode.FETCH_BAD_ANSWER)
+        return data.lstrip(b"\0")
 
     def _is_too_much(self) -> bool:
         if self._decoded > self._limits.max_bytes:

@@ -1,16 +1,17 @@
 """Every error as `{"error": {"code", "message"}}`: a code, and a line for people."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Match
+from starlette.routing import Match
 
 from holdfast.errors import ERRORS, ErrorCode, ErrorInfo, HoldfastError, Permanent
 from holdfast.jobs.client.downstream_control import UnknownDownstream
@@ -171,25 +172,19 @@ def _methods(request: Request) -> list[str]:
     return sorted(
         {
             method
-            for route in _each(request.app.router.routes)
+            for route in iter_route_contexts(request.app.router.routes)
             if route.matches(request.scope)[0] is not Match.NONE
-            for method in getattr(route, "methods", None) or ()
+            for method in route.methods or ()
         }
     )
-
-
-def _each(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    for route in routes:
-        # FastAPI may keep the routes of an included router in it, or take them out of it.
-        inner = getattr(route, "original_router", None)
-        yield from _each(inner.routes) if inner is not None else (route,)
 
 
 async def _on_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     wrong: set[str] = set()
     for problem in error.errors():
-        name = str(problem["loc"][-1]) if problem.get("loc") else ""
+        # The last names of values in lists are their places.
+        name = next((each for each in reversed(problem["loc"]) if isinstance(each, str)), "")
         if name.isidentifier() and len(name) < _LONGEST_NAME:
             unknown = problem["type"] == "extra_forbidden"
             wrong.add(f"there is no field {name}" if unknown else name)

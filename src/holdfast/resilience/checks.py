@@ -127,7 +127,8 @@ def refuse_coroutine(value: object) -> None:
     if isinstance(value, CoroutineType):
         value.close()
         raise MisusedOperationError(
-            "operation must be blocking, got one that returns a coroutine: use execute"
+            "operation must be blocking, got one that returns a coroutine: use the asynchronous "
+            "form of this call, such as execute"
         )
 
 
@@ -135,7 +136,8 @@ def require_awaitable(value: object) -> None:
     """Refuse what shows that an operation said to be asynchronous was blocking."""
     if not hasattr(value, "__await__"):
         raise MisusedOperationError(
-            f"operation must return an awaitable, got {value!r}: use execute_sync"
+            f"operation must return an awaitable, got {value!r}: use the blocking form of this "
+            "call, such as execute_sync"
         )
 
 

@@ -1,6 +1,7 @@
 """`holdfast keys`: create, list, revoke."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -45,6 +46,14 @@ def test_a_created_key_is_listed_without_its_secret_and_opens_until_it_is_revoke
     assert rows(run("list")[1])[0]["revoked"].endswith("Z")
 
 
+def test_a_key_is_created_as_json_with_its_id_and_its_secret(run):
+    code, out, _ = run("create", "laptop", "--organisation", "acme", "--json")
+    created = json.loads(out)
+    assert (code, created["owner"], created["organisation"]) == (0, "acme", "acme")
+    assert created["secret"].startswith(created["begins"])
+    assert rows(run("list")[1])[0]["id"] == created["id"]
+
+
 def test_the_owner_is_by_default_called_as_the_organisation(run):
     run("create", "laptop", "--organisation", "acme")
     assert rows(run("list")[1])[0]["owner"] == "acme"
@@ -54,6 +63,7 @@ def test_the_owner_is_by_default_called_as_the_organisation(run):
     "words, line",
     [
         (["create", "", "--organisation", "acme"], "name"),
+        (["create", "x", "--organisation", ""], "organisation"),
         (["create", "x", "--organisation", "session:x"], "visitors without a key"),
         (["revoke", "nobody"], "there is no API key 'nobody'; see: holdfast keys list"),
     ],

@@ -102,12 +102,20 @@ def test_the_list_is_narrowed_by_status_and_kind(serving):
     assert ids(kind="demo.other") == []
 
 
+@pytest.mark.parametrize("params", [{"status": "lost"}, {"limit": 0}])
+def test_a_parameter_with_a_wrong_value_is_named(serving, params):
+    (name,) = params
+    message = serving.client.get("/api/jobs", params=params).json()["error"]["message"]
+    assert message == f"The request cannot be understood: {name}."
+
+
 @pytest.mark.parametrize(
     "params",
     [{"status": "lost"}, {"limit": 0}, {"limit": 1000}, {"cursor": "nonsense"}, {"kind": ""}],
 )
 def test_a_question_that_makes_no_sense_is_refused(serving, params):
-    assert error_of(serving.client.get("/api/jobs", params=params)) == (422, "VALIDATION_ERROR")
+    answer = serving.client.get("/api/jobs", params=params)
+    assert error_of(answer) == (422, "VALIDATION_ERROR")
 
 
 @pytest.mark.parametrize("job_id", ["nothing", "x" * 300, "%00", "%F0%9F%98%80"])

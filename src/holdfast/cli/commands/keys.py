@@ -7,13 +7,14 @@ import typer
 
 from holdfast.cli.audit_trail import record
 from holdfast.cli.options import CARE, AsJson, Database
-from holdfast.cli.output import moment, show
+from holdfast.cli.output import moment, show, show_json
 from holdfast.cli.store_session import on_store
 from holdfast.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from holdfast.bootstrap import Engine
     from holdfast.jobs.client.api_keys import CreatedKey
+    from holdfast.jobs.key_port import ApiKey
 
 APP = typer.Typer(
     name="keys",
@@ -39,6 +40,7 @@ def create(
             metavar="NAME", help="Whose jobs it sees and creates; default: the organisation."
         ),
     ] = None,
+    as_json: AsJson = False,
     database: Database = None,
 ) -> int:
     """Create a key and print its secret, once."""
@@ -53,7 +55,10 @@ def create(
         created = on_store(database, work, create=True)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    print(created.secret)
+    if as_json:
+        show_json({**_record(created.key), "secret": created.secret})
+    else:
+        print(created.secret)
     return 0
 
 
@@ -61,19 +66,7 @@ def create(
 def list_keys(database: Database = None, as_json: AsJson = False) -> int:
     """List all keys, also revoked ones, without their secrets."""
     found = on_store(database, lambda engine: engine.keys.list(), create=True)
-    records = [
-        {
-            "id": key.id,
-            "begins": key.hint,
-            "name": key.name,
-            "owner": key.owner,
-            "organisation": key.organisation,
-            "created": _to_seconds(moment(key.created_at)),
-            "revoked": _to_seconds(moment(key.revoked_at)),
-        }
-        for key in found
-    ]
-    show(records, _COLUMNS, as_json=as_json, empty="-")
+    show([_record(key) for key in found], _COLUMNS, as_json=as_json, empty="-")
     return 0
 
 
@@ -94,6 +87,18 @@ def revoke(
         raise UsageError(f"{error}; see: holdfast keys list") from None
     print(f"the key {key_id} is revoked")
     return 0
+
+
+def _record(key: "ApiKey") -> dict[str, str | None]:
+    return {
+        "id": key.id,
+        "begins": key.hint,
+        "name": key.name,
+        "owner": key.owner,
+        "organisation": key.organisation,
+        "created": _to_seconds(moment(key.created_at)),
+        "revoked": _to_seconds(moment(key.revoked_at)),
+    }
 
 
 def _to_seconds(at: datetime | None) -> str | None:

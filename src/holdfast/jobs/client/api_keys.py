@@ -66,7 +66,7 @@ class KeyControl:
             ValueError: one of them is empty, has more than one line or more than 200 characters,
                 or the organisation begins with "session:".
         """
-        for field_name, value in (("owner", owner), ("organisation", organisation), ("name", name)):
+        for field_name, value in (("organisation", organisation), ("owner", owner), ("name", name)):
             checks.label(field_name, value)
             if len(value) > _LONGEST or not value.isprintable():
                 raise ValueError(
