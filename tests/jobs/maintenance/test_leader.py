@@ -9,16 +9,9 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.jobs.declare.app import App
 from holdfast.jobs.job_events import LeaderChanged, ServiceRan, StoreBack, StoreLost
 from holdfast.jobs.maintenance.intervals import MaintenanceOptions
-from holdfast.jobs.maintenance.leader import (
-    LEADERSHIP,
-    Candidate,
-    Leader,
-    Maintenance,
-    declared_leadership,
-)
+from holdfast.jobs.maintenance.leader import LEADERSHIP, Maintenance, declared_leadership
 from holdfast.jobs.store_outage import Outage
-from holdfast.jobs.store_port import Leadership, StoreClosed, StoreUnavailable
-from holdfast.testing import VirtualClock
+from holdfast.jobs.store_port import StoreClosed, StoreUnavailable
 
 BRISK = MaintenanceOptions(
     lead_seconds=0.3,
@@ -98,46 +91,6 @@ def test_all_services_run_while_it_leads(tmp_path):
             await ended(task)
 
     asyncio.run(go())
-
-
-class TimedService:
-    """Records when its rounds begin."""
-
-    interval = 10.0
-
-    def __init__(self, name, clock):
-        self.name, self.clock, self.rounds = name, clock, []
-
-    async def round(self):
-        self.rounds.append(round(self.clock.monotonic(), 3))
-        return 0
-
-
-class AlwaysLeads:
-    """A store for which every holder leads."""
-
-    async def lead(self, name, holder, seconds):
-        return Leadership(name, holder, 1, seconds)
-
-    async def resign(self, name, holder):
-        pass
-
-
-def test_the_first_rounds_of_services_begin_one_after_the_other():
-    """So one connection to the database serves them all."""
-    clock = VirtualClock()
-    services = [TimedService(name, clock) for name in ("one", "two", "three")]
-    candidate = Candidate(
-        AlwaysLeads(), "worker", 30.0, 1.0, clock, Random(1), Outage("worker", clock, [])
-    )
-
-    async def go():
-        task = asyncio.create_task(Leader(candidate, "all", services).run())
-        await clock.sleep_async(15)
-        await ended(task)
-
-    clock.run(go())
-    assert [each.rounds for each in services] == [[0.0, 10.0], [0.03, 10.03], [0.06, 10.06]]
 
 
 def test_a_leader_that_lost_the_lease_stops_its_services(tmp_path):

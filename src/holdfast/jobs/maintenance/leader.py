@@ -33,9 +33,6 @@ _log = logging.getLogger("holdfast.maintenance")
 LEADERSHIP = "maintenance"
 """The leadership for what needs no declarations, such as rescue: one for a database."""
 _BACKOFF = Exponential(base=0.5, multiplier=2, cap=10.0, jitter=0.2)
-_STAGGER = 0.03
-"""Seconds between the first rounds of two services: at the same moment each would open a connection
-of its own to the database."""
 
 
 class Maintenance:
@@ -173,10 +170,7 @@ class Leader:
 
     async def _lead(self) -> None:
         """Run the services concurrently until the leadership is lost."""
-        services = [
-            asyncio.ensure_future(self._serve(service, delay=number * _STAGGER))
-            for number, service in enumerate(self.services)
-        ]
+        services = [asyncio.ensure_future(self._serve(service)) for service in self.services]
         try:
             while self._leads:
                 await self._clock.sleep_async(self._lead_seconds / 3)
@@ -211,9 +205,7 @@ class Leader:
         _log.info("%s %s maintenance: %s", self._holder, leading, self._duties)
         notify(self._listeners, LeaderChanged(self._holder, leads, self._name))
 
-    async def _serve(self, service: MaintenanceService, *, delay: float) -> None:
-        """Run the rounds of `service`, the first one after `delay` seconds."""
-        await self._clock.sleep_async(delay)
+    async def _serve(self, service: MaintenanceService) -> None:
         failures = 0
         while True:
             try:
