@@ -94,7 +94,7 @@ def async_calls() -> Row:
         }
     )
     return Row(
-        "the same, async",
+        "guarded call that succeeds, async",
         ratios=ratios_to_ours(seconds, OURS),
         goals=[Goal("tenacity", 23.6), Goal("stamina", 18.4), Goal("backoff", 1.96)],
     )

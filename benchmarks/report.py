@@ -4,12 +4,14 @@ import json
 import platform
 from collections.abc import Sequence
 from html import escape
+from operator import itemgetter
 from pathlib import Path
 
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).parent / "results"
-_BAR, _LEFT, _WIDTH = 20, 250, 760
+_BAR, _LEFT, _TOP, _WIDTH = 20, 270, 54, 760
+_CAPTION = "time relative to Holdfast: a shorter bar is faster"
 
 
 def print_table(rows: Sequence[Row]) -> None:
@@ -66,20 +68,21 @@ def write_charts(rows: Sequence[Row], suite: str) -> list[Path]:
 
 
 def _chart(row: Row) -> str:
-    bars = [("holdfast", 1.0), *row.ratios.items()]
-    longest = max(value for _, value in bars)
-    height = 40 + (_BAR + 8) * len(bars)
+    bars = sorted([("Holdfast", 1.0), *row.ratios.items()], key=itemgetter(1))
+    _, longest = bars[-1]
+    height = _TOP + 6 + (_BAR + 8) * len(bars)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
         f'role="img" font-family="sans-serif" font-size="13">',
-        f"<title>{escape(row.work)}: time relative to holdfast</title>",
+        f"<title>{escape(row.work)}: time relative to Holdfast</title>",
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="8" y="20" font-weight="bold" fill="#1b1f24">{escape(row.work)}</text>',
+        f'<text x="8" y="39" fill="#57606a">{_CAPTION}</text>',
     ]
     for place, (name, value) in enumerate(bars):
-        top = 34 + place * (_BAR + 8)
+        top = _TOP + place * (_BAR + 8)
         width = max(2.0, value / longest * (_WIDTH - _LEFT - 70))
-        colour = "#0b6e4f" if name == "holdfast" else "#8a94a0"
+        colour = "#0b6e4f" if name == "Holdfast" else "#8a94a0"
         parts += [
             f'<text x="{_LEFT - 8}" y="{top + 15}" text-anchor="end" fill="#1b1f24">'
             f"{escape(name)}</text>",

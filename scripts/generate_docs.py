@@ -114,28 +114,53 @@ def _labels(metric: Metric) -> str:
     return ", ".join(f"`{label}`" for label in metric.labels)
 
 
+def _benchmark_rows() -> list[dict[str, Any]]:
+    known = json.loads((ROOT / "benchmarks/results/latest.json").read_text())
+    return [row for suite in known.values() for row in suite["rows"]]
+
+
 def benchmarks_table() -> str:
     """Return the table of the last results of `make bench`."""
-    known = json.loads((ROOT / "benchmarks/results/latest.json").read_text())
     lines = ["| benchmark | Holdfast and its peers, last run | goal |", "| --- | --- | --- |"]
-    for suite in known.values():
-        lines += [_benchmark_row(row) for row in suite["rows"]]
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(_benchmark_row, _benchmark_rows())])
+
+
+def missed_goals() -> str:
+    """Return a list of the benchmarks that miss a goal, with the peers that they miss it by."""
+    rows = _benchmark_rows()
+    missed = [row for row in rows if not row["met"]]
+    head = f"{len(rows) - len(missed)} of {len(rows)} benchmarks meet their goals. These miss one:"
+    return "\n".join([head, "", *(f"- {row['work']}: {_misses(row)}" for row in missed)])
+
+
+def _misses(row: dict[str, Any]) -> str:
+    ratios = row["ratios"]
+    return "; ".join(
+        f"{_compared(ratios[goal['peer']], goal['peer'])} (goal: {_at_least(goal['at_least'])})"
+        for goal in row["goals"]
+        if ratios[goal["peer"]] < goal["at_least"]
+    )
+
+
+def _at_least(ratio: float) -> str:
+    if ratio == 1:
+        return "as fast"
+    return f"{ratio:g}x faster" if ratio > 1 else f"at most {1 / ratio:.3g}x slower"
+
+
+def _compared(ratio: float, peer: str) -> str:
+    if 0.95 <= ratio <= 1.05:
+        return f"as fast as {peer}"
+    return f"{ratio:g}x faster than {peer}" if ratio > 1 else f"{1 / ratio:.3g}x slower than {peer}"
 
 
 def _benchmark_row(row: dict[str, Any]) -> str:
-    better = [
-        f"{ratio:g}x faster than {peer}" for peer, ratio in row["ratios"].items() if ratio > 1.05
-    ]
-    level = [f"as fast as {peer}" for peer, ratio in row["ratios"].items() if 0.95 <= ratio <= 1.05]
-    worse = [
-        f"{1 / ratio:.3g}x slower than {peer}"
-        for peer, ratio in row["ratios"].items()
-        if ratio < 0.95
-    ]
+    # First those that Holdfast is ahead of.
+    ratios = sorted(row["ratios"].items(), key=lambda each: (each[1] <= 1.05, each[1] < 0.95))
+    compared = [_compared(ratio, peer) for peer, ratio in ratios]
     counts = [f"{name}: {count:g}" for name, count in row["counts"].items()]
     goal = "met" if row["met"] else "**missed**"
-    return f"| {row['work']} | {'; '.join([*better, *level, *worse, *counts])} | {goal} |"
+    return f"| {row['work']} | {'; '.join([*compared, *counts])} | {goal} |"
 
 
 def commands_table() -> str:
@@ -170,7 +195,8 @@ def _parameter(parameter: Any) -> str:
 
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
-    "benchmarks": ("README.md", benchmarks_table),
+    "benchmarks": ("docs/explanation/benchmarks.md", benchmarks_table),
+    "missed goals": ("docs/explanation/benchmarks.md", missed_goals),
     "commands": ("docs/reference/commands.md", commands_table),
     "breaker": ("docs/explanation/circuit-breaker.md", breaker_diagram),
     "jobs": ("docs/explanation/leases-and-fencing.md", jobs_diagram),
