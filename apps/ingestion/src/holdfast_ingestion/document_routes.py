@@ -13,6 +13,7 @@ from holdfast import ErrorCode, HoldfastError
 from holdfast.http import ApiError, Caller, ErrorOut
 from holdfast_ingestion.document_state import Stage
 from holdfast_ingestion.intake import DOCUMENT_ID, Intake, Taken
+from holdfast_ingestion.metadata import parsed_metadata
 from holdfast_ingestion.repository import ListFilter
 from holdfast_ingestion.request_body import is_form, read_form, read_json
 from holdfast_ingestion.schemas import (
@@ -32,7 +33,6 @@ from holdfast_ingestion.submission import (
     by_content,
     by_file,
     by_url,
-    parsed_metadata,
 )
 
 M = TypeVar("M", bound=BaseModel)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +13,10 @@ from holdfast_ingestion.error_codes import EMPTY_CONTENT, UNSUPPORTED_TYPE
 from holdfast_ingestion.extraction.plain_text import markdown_title, one_line, tidy
 from holdfast_ingestion.formats import Format, fits, format_of_filename, format_of_media_type
 from holdfast_ingestion.job_values import NO_HOST, host_key
+from holdfast_ingestion.metadata import checked_metadata
 
 URL_TYPE = "url"
-_MOST_KEYS = 50
-_LONGEST_KEY = 100
 _LONGEST_ORG_ID = 200
-_METADATA_BYTES = 16 * 1024
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +56,7 @@ def belongings(org_id: str | None, title: str | None, metadata: object) -> Belon
     org_id = (org_id or "").strip()
     if len(org_id) > _LONGEST_ORG_ID or not org_id.isprintable():
         raise _invalid(f"orgId must be printable, with at most {_LONGEST_ORG_ID} characters.")
-    return Belongings(org_id, one_line(title), _metadata(metadata))
-
-
-def parsed_metadata(text: str | None) -> object:
-    """Return the `metadata` of a form, which is JSON.
-
-    Raises:
-        ApiError: it is not.
-    """
-    try:
-        return json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        raise _invalid("metadata must be JSON.") from None
-
-
-def _metadata(value: object) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _invalid('metadata must be an object, such as {"team": "blue"}.')
-    text = json.dumps(value, ensure_ascii=False)
-    if len(value) > _MOST_KEYS or len(text.encode("utf-8", "replace")) > _METADATA_BYTES:
-        raise _invalid(f"metadata may have {_MOST_KEYS} keys and {_METADATA_BYTES} bytes.")
-    if any(not 0 < len(key) <= _LONGEST_KEY for key in value):
-        raise _invalid(f"A key of metadata has 1 to {_LONGEST_KEY} characters.")
-    if _UNSTORABLE.search(text) or "\\u0000" in text:
-        raise _invalid("metadata has a character that cannot be stored.")
-    return value
+    return Belongings(org_id, one_line(title), checked_metadata(metadata))
 
 
 def by_url(url: str, about: Belongings, fetcher: Fetcher) -> Submission:
