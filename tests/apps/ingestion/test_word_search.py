@@ -6,7 +6,9 @@ from unicodedata import category
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.apps.ingestion.sites import site
 from tests.apps.ingestion.world import World
+from tests.support.waiting import until
 
 from holdfast import Permanent
 from holdfast_ingestion.word_search import Scope, marked_places, search_words, words_of
@@ -46,7 +48,10 @@ CASES = [
     ("type\u00adsetter", ["printed"]),
     ("हिन्दी", ["hindi"]),
     ("ग्रन्थ क्षत्रिय", ["hindi"]),
+    ("ह", []),
+    ("न्द", []),
     ("மொழி", ["tamil"]),
+    ("ழ", []),
     ("كِتَاب", ["arabic"]),
 ]
 HOSTILE = [
@@ -99,6 +104,37 @@ def test_a_long_document_hides_no_other(database_url, tmp_path):
             assert {hit["documentId"] for hit in hits} == set(added)
 
     asyncio.run(run())
+
+
+def test_a_document_is_found_by_its_title_with_its_first_passage(database_url, tmp_path):
+    async def run():
+        async with World(database_url, tmp_path) as world, site() as web:
+            text = "\n\n".join(f"Part {n}. " + "They hop about at night. " * 40 for n in range(3))
+            async with world.working():
+                named = await world.add(content=text, title="Quokka guide")
+                other = await world.add(content=f"{text} Here a quokka eats.", title="Else")
+                page = await world.add(url=web.html("/", "Wombats", "They dig."))
+                for document_id in (named, other, page):
+                    await world.finished(document_id)
+                assert await titles(world, "QUOKKAS") == ["Else", "Quokka guide"]
+                (hit,) = await world.search("guide")
+                assert (hit["position"], hit["highlights"]) == (0, [])
+                assert "Quokka" not in hit["passage"]
+                assert set(await titles(world, "quokka hop")) == {"Quokka guide", "Else"}
+                assert await titles(world, "wombat") == ["Wombats"]
+
+                web.html("/", "Echidnas", "They dig still.")
+                await world.client.post(f"/v3/documents/{page}/refresh")
+                await until(lambda: titles(world, "echidna"))
+                assert await titles(world, "wombat") == []
+            await world.client.delete(f"/v3/documents/{named}")
+            assert await titles(world, "guide") == []
+
+    asyncio.run(run())
+
+
+async def titles(world, query):
+    return [hit["title"] for hit in await world.search(query)]
 
 
 def test_highlights_and_offsets_say_where_the_words_are(database_url, tmp_path):

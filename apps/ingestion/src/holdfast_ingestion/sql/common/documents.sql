@@ -121,9 +121,15 @@ SET {{new_content}}, token = :token, status = 'queued', error_code = NULL, error
 WHERE id = :id AND {{its_turn}}
 RETURNING id
 
+-- The first chunk is also found by the title, which is stored before.
 -- name: add_chunk
-INSERT INTO {{chunks}} (document, position, start_offset, end_offset, text)
-VALUES (:document, :position, :start, :end, :text)
+INSERT INTO {{chunks}} (document, position, start_offset, end_offset, text, title)
+VALUES (
+    :document, :position, :start, :end, :text,
+    CASE WHEN CAST(:position AS integer) = 0
+        THEN (SELECT title FROM {{documents}} WHERE id = :document)
+    END
+)
 
 -- name: finish
 UPDATE {{documents}} SET {{done}}
