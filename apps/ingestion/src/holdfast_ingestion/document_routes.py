@@ -242,7 +242,7 @@ def _in_batch(number: int, error: HoldfastError, request: Request) -> ApiError:
 
 
 def _answer(model: BaseModel, status: int) -> Response:
-    return JSONResponse(model.model_dump(mode="json", by_alias=True), status)
+    return JSONResponse(model.model_dump(mode="json", by_alias=True, exclude_none=True), status)
 
 
 def _taken(taken: Taken) -> dict[str, Any]:

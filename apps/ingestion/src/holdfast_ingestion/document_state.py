@@ -57,6 +57,7 @@ class Document:
     """A document as it is listed: without its content. Times are epoch seconds.
 
     `settled_…` is what the row itself says, `job` the record of its job, None where it is gone.
+    `refresh_…` says how the last refresh failed, unless a good one came after it.
     """
 
     id: str
@@ -77,6 +78,9 @@ class Document:
     created_at: float
     checked_at: float | None
     settled_at: float | None
+    refresh_code: str | None
+    refresh_error: str | None
+    refresh_failed_at: float | None
     status: Stage
     job: JobRecord | None
 
