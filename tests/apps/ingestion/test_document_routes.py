@@ -281,7 +281,9 @@ def test_documents_are_listed_newest_first_with_filters_and_a_cursor(database_ur
         assert ids(await listed(world, metadata="number:2")) == [added[2]]
         assert ids(await listed(world, orgId="north")) == [added[1], added[0]]
         assert ids(await listed(world, type="url")) == [url]
-        assert ids(await listed(world, url="http://site.example/")) == [url]
+        for spelling in ("http://site.example/", "http://site.example", "HTTP://Site.Example:80"):
+            assert ids(await listed(world, url=spelling)) == [url]
+        assert ids(await listed(world, url="no address")) == []
         assert len(ids(await listed(world, status=["queued", "done"]))) == 6
         assert ids(await listed(world, status="failed")) == []
         await world.engine.cancel(f"doc-{url}")

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from holdfast import ErrorCode, HoldfastError
+from holdfast.fetch import FetchError
 from holdfast.http import ApiError, Caller, ErrorOut
 from holdfast_ingestion.document_state import Stage
 from holdfast_ingestion.intake import DOCUMENT_ID, Intake, Taken
@@ -114,7 +115,7 @@ class DocumentApi:
             statuses=tuple(status or ()),
             org_id=storable(org_id),
             type=storable(document_type),
-            url=storable(url),
+            url=self._address(storable(url)),
             metadata=dict(map(_pair, metadata or ())),
         )
         found = await self._intake.documents.page(
@@ -125,6 +126,15 @@ class DocumentApi:
             documents=[DocumentOut.of(each) for each in page],
             next_cursor=page[-1].id if len(found) > limit else None,
         )
+
+    def _address(self, url: str | None) -> str | None:
+        """Return an address as it is stored; as it was typed where none can be like that."""
+        if url is None:
+            return None
+        try:
+            return str(self._intake.fetcher.check(url))
+        except FetchError:
+            return url
 
     async def show(self, caller: Caller, document_id: str) -> DocumentOut:
         """Show a document."""
