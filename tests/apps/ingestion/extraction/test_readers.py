@@ -68,7 +68,9 @@ def answer(data, chosen=Format.HTML, most=1000):
 
 def test_the_child_answers_with_the_text_or_with_a_reason():
     assert answer(b"<p>Fine.</p>") == {"code": None, "title": None, "text": "Fine."}
-    assert answer(b"<p>Too long.</p>", most=3)["code"] == "TOO_LARGE"
+    too_long = answer(b"<p>Too long.</p>" * 1000, most=1000)
+    assert too_long["code"] == "TOO_LARGE"
+    assert "1,000 characters" in too_long["message"]
     assert answer(b"junk", Format.DOCX)["code"] == "PARSE_ERROR"
 
 

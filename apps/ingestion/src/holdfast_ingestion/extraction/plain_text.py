@@ -82,3 +82,8 @@ def markdown_title(text: str) -> str | None:
     """Return the first heading of a Markdown text."""
     found = _HEADING.search(text)
     return None if found is None else one_line(found[1].rstrip(" #"))
+
+
+def too_long_line(most: int) -> str:
+    """Return the refusal of a text with more than `most` characters."""
+    return f"The text of this document has more than {most:,} characters, the limit."
