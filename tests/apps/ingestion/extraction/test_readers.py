@@ -1,7 +1,10 @@
 """What the child process does with a file, called in this process."""
 
+import io
 import json
 import os
+import re
+import zipfile
 
 import pytest
 from tests.apps.conversion.pdf_writer import Text, document
@@ -38,6 +41,23 @@ def test_word_documents_and_pdfs_have_titles_and_paragraphs():
     assert (found.title, found.text) == ("A Word document", "First paragraph.\n\nleft | right")
     pdf = document([Text(72, 700, "One."), Text(72, 600, "Two.")])
     assert read(pdf, Format.PDF).text == "One.\n\nTwo."
+
+
+def test_a_word_document_without_properties_has_no_title():
+    file = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(word_document())) as given,
+        zipfile.ZipFile(file, "w") as bare,
+    ):
+        for name in given.namelist():
+            data = given.read(name)
+            if name == "_rels/.rels":
+                data = re.sub(rb"<Relationship [^>]*core-properties[^>]*/>", b"", data)
+            if name != "docProps/core.xml":
+                bare.writestr(name, data)
+    found = read(file.getvalue(), Format.DOCX)
+
+    assert (found.title, found.text) == (None, "First paragraph.\n\nleft | right")
 
 
 @pytest.mark.parametrize(
