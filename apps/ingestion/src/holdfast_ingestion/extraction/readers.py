@@ -105,7 +105,7 @@ def _read_docx(data: bytes) -> ReadText:
 
 
 def _word_title(document: WordDocument) -> str | None:
-    """Return the title in a document's properties; for a file without any python-docx makes one up."""
+    """Return the title in a document's properties; where it has none, python-docx makes one up."""
     parts = document.part.package.rels.values()
     if not any(part.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES for part in parts):
         return None
