@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,8 @@ from holdfast_ingestion.metadata import checked_metadata
 
 URL_TYPE = "url"
 _LONGEST_ORG_ID = 200
+_TEXTS = (Format.TEXT, Format.MARKDOWN, Format.HTML)
+"""What `content` can be; the others come as files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def by_content(content: str, type_name: str, about: Belongings, most_bytes: int)
     Raises:
         ApiError: it is empty, too large, or of a type that is not text.
     """
-    chosen = _format(type_name)
+    chosen = _format(type_name, "content", _TEXTS)
     if chosen in {Format.PDF, Format.DOCX}:
         line = f"Send {chosen.upper()} as a file: multipart/form-data with a field 'file'."
         raise ApiError(UNSUPPORTED_TYPE, line, status=415)
@@ -119,7 +121,7 @@ def by_file(
     if not file.data.strip():
         raise _empty()
     chosen = (
-        _format(type_name)
+        _format(type_name, "a file", tuple(Format))
         if type_name
         else format_of_filename(file.name) or format_of_media_type(file.media_type)
     )
@@ -131,11 +133,12 @@ def by_file(
     return Submission(chosen, key, about, file=file.data, filename=one_line(file.name))
 
 
-def _format(name: str) -> Format:
+def _format(name: str, given: str, possible: Sequence[Format]) -> Format:
     try:
         return Format(name)
     except ValueError:
-        line = f"There is no type {name[:40]!r}; choose url, {', '.join(Format)}."
+        listed = f"{', '.join(possible[:-1])} or {possible[-1]}"
+        line = f"The type of {given} cannot be {name[:40]!r}; choose {listed}."
         raise _unsupported(line) from None
 
 
