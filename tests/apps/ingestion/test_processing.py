@@ -45,6 +45,18 @@ def test_a_page_is_fetched_extracted_indexed_and_found(database_url, tmp_path):
     asyncio.run(scenario())
 
 
+def test_a_page_without_a_title_is_found_by_the_end_of_its_address(database_url, tmp_path):
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web, world.working():
+            document = await world.finished(
+                await world.add(url=web.text("/a/Re%CC%81sume%CC%81%00.txt", SENTENCE))
+            )
+            assert (document["status"], document["title"]) == ("done", "R\u00e9sum\u00e9 .txt")
+            assert len(await world.search("r\u00e9sum\u00e9")) == 1
+
+    asyncio.run(scenario())
+
+
 def test_text_markdown_and_uploads_are_indexed_too(sqlite_url, tmp_path):
     async def scenario():
         async with World(sqlite_url, tmp_path) as world, world.working():
