@@ -42,10 +42,13 @@ class CallerIdentity:
     Args:
         owner: whose jobs it sees and creates; keys of two organisations never have the same.
         organisation: whose data it sees and changes; apps keep those of others apart.
+        is_known: whether the request brought a key or a session's cookie. Without both the next
+            request has another owner, unless the client keeps the cookie that it is sent.
     """
 
     owner: str
     organisation: str
+    is_known: bool = True
 
 
 class KeyMiddleware:
@@ -100,10 +103,10 @@ def caller_of(request: Request) -> CallerIdentity:
     """Return who sends the request."""
     session = session_of(request)
     if session.organisation is not None:
-        return CallerIdentity(session.owner, session.organisation)
+        return CallerIdentity(session.owner, session.organisation, session.known)
     if request.app.state.local_access and is_local(request):
-        return CallerIdentity(session.owner, LOCAL)
-    return CallerIdentity(session.owner, f"{RESERVED}{session.owner}")
+        return CallerIdentity(session.owner, LOCAL, session.known)
+    return CallerIdentity(session.owner, f"{RESERVED}{session.owner}", session.known)
 
 
 Caller = Annotated[CallerIdentity, Depends(caller_of)]

@@ -87,6 +87,23 @@ def test_a_field_that_does_not_exist_is_named_as_such(sqlite_url, tmp_path):
     with_world(sqlite_url, tmp_path, scenario)
 
 
+def test_a_wrong_type_is_answered_with_those_that_are_possible(sqlite_url, tmp_path):
+    async def scenario(world):
+        for name in ("url", "tar"):
+            body = {"content": "x", "type": name}
+            answer = await world.client.post("/v3/documents", json=body)
+            line = f"The type of content cannot be '{name}'; choose text, markdown or html."
+            assert answer.json()["error"]["message"] == line
+            file = {"file": ("a.txt", b"words", "text/plain")}
+            answer = await world.client.post("/v3/documents", files=file, data={"type": name})
+            line = (
+                f"The type of a file cannot be '{name}'; choose text, markdown, html, pdf or docx."
+            )
+            assert answer.json()["error"]["message"] == line
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000])
 def test_a_body_that_is_no_json_is_refused(sqlite_url, tmp_path, body):
     async def scenario(world):
@@ -294,7 +311,9 @@ def test_documents_are_listed_newest_first_with_filters_and_a_cursor(database_ur
         assert ids(await listed(world, metadata="number:2")) == [added[2]]
         assert ids(await listed(world, orgId="north")) == [added[1], added[0]]
         assert ids(await listed(world, type="url")) == [url]
-        assert ids(await listed(world, url="http://site.example/")) == [url]
+        for spelling in ("http://site.example/", "http://site.example", "HTTP://Site.Example:80"):
+            assert ids(await listed(world, url=spelling)) == [url]
+        assert ids(await listed(world, url="no address")) == []
         assert len(ids(await listed(world, status=["queued", "done"]))) == 6
         assert ids(await listed(world, status="failed")) == []
         await world.engine.cancel(f"doc-{url}")

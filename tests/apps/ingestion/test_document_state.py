@@ -13,7 +13,7 @@ def document(status, job=None, settled="queued", error=None, finished_at=None):
     row = (
         "id", "", "url", "http://site.example/", None, None, None, None,
         json.dumps({"team": "blue"}), 0, settled, 3, error and "FETCH_5XX", error,
-        json.dumps({}), 1.0, None, finished_at, status, *record,
+        json.dumps({}), 1.0, None, finished_at, None, None, None, status, *record,
     )  # fmt: skip
     return Document.from_row(row)
 

@@ -10,6 +10,7 @@ from tests.apps.ingestion.sites import site, swallowing_port
 from tests.apps.ingestion.world import World
 from tests.support.waiting import until
 
+from holdfast import JobFilter
 from holdfast.fetch import FetchLimits
 from holdfast.jobs.store_port import ClaimRequest
 from holdfast_ingestion.job_values import DocumentArgs
@@ -40,6 +41,18 @@ def test_a_page_is_fetched_extracted_indexed_and_found(database_url, tmp_path):
             assert hit["documentId"] == document["id"]
             assert SENTENCE in hit["passage"]
             assert "Imprint" not in hit["passage"]
+
+    asyncio.run(scenario())
+
+
+def test_a_page_without_a_title_is_found_by_the_end_of_its_address(database_url, tmp_path):
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web, world.working():
+            document = await world.finished(
+                await world.add(url=web.text("/a/Re%CC%81sume%CC%81%00.txt", SENTENCE))
+            )
+            assert (document["status"], document["title"]) == ("done", "R\u00e9sum\u00e9 .txt")
+            assert len(await world.search("r\u00e9sum\u00e9")) == 1
 
     asyncio.run(scenario())
 
@@ -418,6 +431,61 @@ async def refreshed(world, document_id):
     answer = await world.client.post(f"/v3/documents/{document_id}/refresh")
     assert answer.status_code == 202, answer.text
     return await world.engine.result(answer.json()["jobId"], timeout=60)
+
+
+def test_a_failed_refresh_is_shown_until_a_good_one(database_url, tmp_path):
+    async def failed(world, document_id):
+        return (await world.show(document_id))["refreshError"]
+
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web, world.working():
+            document_id = await world.add(url=web.text("/", SENTENCE))
+            await world.finished(document_id)
+            assert await failed(world, document_id) is None
+            web.status("/", 404)
+            await world.client.post(f"/v3/documents/{document_id}/refresh")
+
+            error = await until(lambda: failed(world, document_id))
+            assert (error["code"], "HTTP 404" in error["message"]) == ("FETCH_4XX", True)
+            assert error["failedAt"] > (await world.show(document_id))["checkedAt"]
+            page = await world.client.get(f"/documents/{document_id}")
+            assert "The last refresh failed: " in page.text
+            assert len(await world.search("otters")) == 1
+
+            for text in (SENTENCE, "New words."):  # one finds nothing new, the other does
+                web.text("/", text)
+                await refreshed(world, document_id)
+                assert await failed(world, document_id) is None
+                web.status("/", 404)
+                await world.client.post(f"/v3/documents/{document_id}/refresh")
+                await until(lambda: failed(world, document_id))
+
+    asyncio.run(scenario())
+
+
+def test_a_refresh_names_its_job_only_to_who_may_read_it(sqlite_url, tmp_path):
+    async def scenario():
+        async with World(sqlite_url, tmp_path) as world, site() as web:
+            async with world.working():
+                document_id = await world.add(url=web.text("/", SENTENCE))
+                await world.finished(document_id)
+            path = f"/v3/documents/{document_id}/refresh"
+            stranger = await world.browser()
+            answer = await stranger.post(path)
+            assert (answer.status_code, "jobId" in answer.json()) == (202, False)
+            # It is the same job as long as it is unfinished.
+            assert "jobId" not in (await world.client.post(path)).json()
+            await world.engine.cancel(await unfinished_refresh(world))
+            job = (await world.client.post(path)).json()["jobId"]
+            assert (await world.client.get(f"/api/jobs/{job}")).status_code == 200
+            assert (await world.client.post(path)).json()["jobId"] == job
+
+    asyncio.run(scenario())
+
+
+async def unfinished_refresh(world):
+    found = await world.engine.list(JobFilter(kinds=("ingestion.refresh",)))
+    return found.jobs[0].id
 
 
 def test_a_refresh_asks_for_what_has_changed_only(database_url, tmp_path):

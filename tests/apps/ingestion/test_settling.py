@@ -61,7 +61,7 @@ def test_a_server_settles_every_half_minute_whatever_happens():
             await asyncio.wait_for(settle_for_ever(database, never, clock), 100)
 
     clock.run(scenario())
-    assert database.asked == 2 + 2 * 2  # two rounds fail at once, two ask twice
+    assert database.asked == 2 + 2 * 3  # two rounds fail at once, two ask for three things
     assert set(clock.sleeps) == {30.0}
 
 

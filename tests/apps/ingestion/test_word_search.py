@@ -1,11 +1,14 @@
 """Full text search: the same rules on both databases, safe for any text."""
 
 import asyncio
+from unicodedata import category
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.apps.ingestion.sites import site
 from tests.apps.ingestion.world import World
+from tests.support.waiting import until
 
 from holdfast import Permanent
 from holdfast_ingestion.word_search import Scope, marked_places, search_words, words_of
@@ -15,6 +18,11 @@ TEXTS = {
     "words": "Dogs are lazy. A quick nap, a brown bone, and a fox in a dream over the hill.",
     "shakespeare": "To be, or not to be, that is the question.",
     "german": "Die Straße nach Köln führt über den Fluß; user_name und C3PO-Roboter warten.",
+    "french": "Un cafe\u0301 d\u00e9cafe\u0301ine\u0301 dans la cuisine.",
+    "printed": "The \ufb01rst o\ufb03ce hires a type\u00adsetter.",
+    "hindi": "यह हिन्दी में लिखा हुआ एक क्षत्रिय ग्रन्थ है।",
+    "tamil": "தமிழ் மொழி பழமையானது.",
+    "arabic": "كِتَاب جميل عن الطيور",
     "long": "Filler about nothing. " * 300 + "A needle hides here. " + "More filler. " * 300,
 }
 CASES = [
@@ -30,6 +38,21 @@ CASES = [
     ("nothingness-that-is-nowhere xyzzy", []),
     ("that", ["shakespeare"]),
     ("xyzzy", []),
+    ("caf\u00e9", ["french"]),
+    ("cafe\u0301", ["french"]),
+    ("de\u0301cafe\u0301in\u00e9", ["french"]),
+    ("cafe", []),
+    ("first", ["printed"]),
+    ("O\ufb03ce", ["printed"]),
+    ("typesetters", ["printed"]),
+    ("type\u00adsetter", ["printed"]),
+    ("हिन्दी", ["hindi"]),
+    ("ग्रन्थ क्षत्रिय", ["hindi"]),
+    ("ह", []),
+    ("न्द", []),
+    ("மொழி", ["tamil"]),
+    ("ழ", []),
+    ("كِتَاب", ["arabic"]),
 ]
 HOSTILE = [
     '"', "'", "\\", '" OR 1=1 --', "NEAR(a b)", "text : x", "a* AND NOT b", "{text}: z", "%", "_",
@@ -83,11 +106,45 @@ def test_a_long_document_hides_no_other(database_url, tmp_path):
     asyncio.run(run())
 
 
+def test_a_document_is_found_by_its_title_with_its_first_passage(database_url, tmp_path):
+    async def run():
+        async with World(database_url, tmp_path) as world, site() as web:
+            text = "\n\n".join(f"Part {n}. " + "They hop about at night. " * 40 for n in range(3))
+            async with world.working():
+                named = await world.add(content=text, title="Quokka guide")
+                other = await world.add(content=f"{text} Here a quokka eats.", title="Else")
+                page = await world.add(url=web.html("/", "Wombats", "They dig."))
+                for document_id in (named, other, page):
+                    await world.finished(document_id)
+                assert await titles(world, "QUOKKAS") == ["Else", "Quokka guide"]
+                (hit,) = await world.search("guide")
+                assert (hit["position"], hit["highlights"]) == (0, [])
+                assert "Quokka" not in hit["passage"]
+                assert set(await titles(world, "quokka hop")) == {"Quokka guide", "Else"}
+                assert await titles(world, "wombat") == ["Wombats"]
+
+                web.html("/", "Echidnas", "They dig still.")
+                await world.client.post(f"/v3/documents/{page}/refresh")
+                await until(lambda: titles(world, "echidna"))
+                assert await titles(world, "wombat") == []
+            await world.client.delete(f"/v3/documents/{named}")
+            assert await titles(world, "guide") == []
+
+    asyncio.run(run())
+
+
+async def titles(world, query):
+    return [hit["title"] for hit in await world.search(query)]
+
+
 def test_highlights_and_offsets_say_where_the_words_are(database_url, tmp_path):
-    fox, needle = (hits[0] for hits in found(database_url, tmp_path, ["example", "needle"]))
+    queries = ["example", "needle", "de\u0301cafe\u0301in\u00e9", "first", "ग्रन्थ"]
+    fox, needle, *others = (hits[0] for hits in found(database_url, tmp_path, queries))
 
     assert [fox.passage[start:end] for start, end in fox.highlights] == ["example"]
     assert [needle.passage[start:end] for start, end in needle.highlights] == ["needle"]
+    marked = [[hit.passage[start:end] for start, end in hit.highlights] for hit in others]
+    assert marked == [["d\u00e9caf\u00e9in\u00e9"], ["first"], ["ग्रन्थ"]]
     assert len(needle.passage) < 1300
     assert needle.end - needle.start == len(needle.passage)
 
@@ -98,11 +155,17 @@ def test_no_text_breaks_a_search(database_url, tmp_path):
 
 
 @given(st.text(max_size=50))
-def test_words_have_letters_and_digits_only(query):
+def test_words_have_letters_digits_and_marks_only(query):
     words = words_of(f"{query} fox")
 
     assert words[-1] == "fox"
-    assert all(word.isalnum() for word in words)
+    assert all(any(map(str.isalnum, word)) for word in words)
+    kinds = {category(char)[0] for word in words for char in word}
+    assert kinds <= set("LNM")
+
+
+def test_marks_without_a_letter_are_no_word():
+    assert words_of("\u2764\ufe0f fox \u0301") == ["fox"]
 
 
 def test_a_query_of_ten_kilobytes_is_refused():

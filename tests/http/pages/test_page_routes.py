@@ -180,7 +180,7 @@ def test_a_job_of_another_owner_and_an_unknown_job_are_refused_alike(serving, mo
     ]
 
     assert {page.text("//main//section") for page in pages} == {
-        "That is not possible. This is not yours to see or change. All your jobs"
+        "That is not possible. This is not yours to see or change. To the front page"
     }
     assert status_of(serving, job_id) is JobStatus.QUEUED
 

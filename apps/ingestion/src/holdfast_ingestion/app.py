@@ -50,7 +50,12 @@ from holdfast_ingestion.repository import Documents
 from holdfast_ingestion.search import CALLS_IN_SEARCHES, Search
 from holdfast_ingestion.search_routes import search_routes
 from holdfast_ingestion.settings import IngestionSettings
-from holdfast_ingestion.settling import Settling, log_failure, settle_for_ever
+from holdfast_ingestion.settling import (
+    Settling,
+    is_last_failure,
+    log_failure,
+    settle_for_ever,
+)
 from holdfast_ingestion.sites import SITE
 from holdfast_ingestion.worker_models import WorkerModels
 
@@ -163,6 +168,7 @@ class Ingestion(ServedApp):
         async def refresh(ctx: JobContext, args: DocumentArgs) -> Indexed:
             """Fetch a document again if its site has a newer one."""
             state: WorkerState = ctx.state
+            state.settling.use(ctx.database)
             return await state.processor.refresh(ctx, args)
 
         return process, refresh
@@ -204,9 +210,10 @@ class Ingestion(ServedApp):
     def _notice(self, event: object) -> None:
         """Log failed attempts, and let the workers of this process settle what failed for good."""
         failed = log_failure(event, self.process.kind.name)
-        if failed is not None:
-            for settling in self._settling:
-                settling.wake(failed)
+        if failed is None and not is_last_failure(event, self.refresh.kind.name):
+            return
+        for settling in self._settling:
+            settling.wake(*filter(None, [failed]))
 
     # -- what it serves ------------------------------------------------------------------------
 

@@ -10,9 +10,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from holdfast import ErrorCode, HoldfastError
+from holdfast.fetch import FetchError
 from holdfast.http import ApiError, Caller, ErrorOut
 from holdfast_ingestion.document_state import Stage
 from holdfast_ingestion.intake import DOCUMENT_ID, Intake, Taken
+from holdfast_ingestion.metadata import parsed_metadata
 from holdfast_ingestion.repository import ListFilter
 from holdfast_ingestion.request_body import is_form, read_form, read_json
 from holdfast_ingestion.schemas import (
@@ -32,7 +34,6 @@ from holdfast_ingestion.submission import (
     by_content,
     by_file,
     by_url,
-    parsed_metadata,
 )
 
 M = TypeVar("M", bound=BaseModel)
@@ -114,7 +115,7 @@ class DocumentApi:
             statuses=tuple(status or ()),
             org_id=storable(org_id),
             type=storable(document_type),
-            url=storable(url),
+            url=self._address(storable(url)),
             metadata=dict(map(_pair, metadata or ())),
         )
         found = await self._intake.documents.page(
@@ -125,6 +126,15 @@ class DocumentApi:
             documents=[DocumentOut.of(each) for each in page],
             next_cursor=page[-1].id if len(found) > limit else None,
         )
+
+    def _address(self, url: str | None) -> str | None:
+        """Return an address as it is stored; as it was typed where none can be like that."""
+        if url is None:
+            return None
+        try:
+            return str(self._intake.fetcher.check(url))
+        except FetchError:
+            return url
 
     async def show(self, caller: Caller, document_id: str) -> DocumentOut:
         """Show a document."""
@@ -242,7 +252,7 @@ def _in_batch(number: int, error: HoldfastError, request: Request) -> ApiError:
 
 
 def _answer(model: BaseModel, status: int) -> Response:
-    return JSONResponse(model.model_dump(mode="json", by_alias=True), status)
+    return JSONResponse(model.model_dump(mode="json", by_alias=True, exclude_none=True), status)
 
 
 def _taken(taken: Taken) -> dict[str, Any]:

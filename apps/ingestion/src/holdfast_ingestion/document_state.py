@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from holdfast.errors import ERRORS, ErrorCode
+from holdfast_ingestion.metadata import stored_metadata
 
 _FORGOTTEN = "The record of this document's job was removed before its outcome was stored."
 
@@ -56,6 +57,7 @@ class Document:
     """A document as it is listed: without its content. Times are epoch seconds.
 
     `settled_…` is what the row itself says, `job` the record of its job, None where it is gone.
+    `refresh_…` says how the last refresh failed, unless a good one came after it.
     """
 
     id: str
@@ -76,6 +78,9 @@ class Document:
     created_at: float
     checked_at: float | None
     settled_at: float | None
+    refresh_code: str | None
+    refresh_error: str | None
+    refresh_failed_at: float | None
     status: Stage
     job: JobRecord | None
 
@@ -83,7 +88,8 @@ class Document:
     def from_row(cls, row: tuple[Any, ...]) -> "Document":
         """Return the document of a row of `{{columns}}`."""
         values = dict(zip(_COLUMNS, row, strict=False))
-        values |= {name: json.loads(values[name]) for name in ("metadata", "settled_metadata")}
+        values["metadata"] = stored_metadata(values["metadata"])
+        values["settled_metadata"] = json.loads(values["settled_metadata"])
         record = row[len(_COLUMNS) :]
         job = None if record[0] is None else JobRecord(*record)
         return cls(**{**values, "status": Stage(values["status"])}, job=job)

@@ -13,6 +13,7 @@ from holdfast import (
     DatabaseTransaction,
     ErrorCode,
     InvalidState,
+    JobHandle,
     JobRequest,
     StorageExceeded,
     TooManyJobs,
@@ -293,8 +294,10 @@ class Intake:
         """
         return not (await self._engine.retry_now(job_id(document.id))).held
 
-    async def refresh(self, document: Document, caller: CallerIdentity) -> str:
-        """Have a done document fetched again, if its site has a newer one; return the job's id.
+    async def refresh(self, document: Document, caller: CallerIdentity) -> str | None:
+        """Have a done document fetched again, if its site has a newer one.
+
+        Return the job's id; None where the caller's next request could not read that job.
 
         Raises:
             ApiError: it is not done, or was not fetched from an address.
@@ -314,7 +317,15 @@ class Intake:
             dedup_key=document.id,
             dedup="unfinished",
         )
-        return handle.id
+        # Not one transaction with the job: that would let many at once exceed the owner's limit.
+        await self.documents.begin_refresh(document.id, handle.id)
+        return handle.id if await self._can_read(handle, caller) else None
+
+    async def _can_read(self, handle: JobHandle[Any], caller: CallerIdentity) -> bool:
+        if not caller.is_known or handle.created:
+            return caller.is_known
+        job = await self._engine.get(handle.id)  # a colleague may have asked for it
+        return job is not None and job.owner == caller.owner
 
     def _args(self, document: Document, caller: CallerIdentity) -> DocumentArgs:
         organisation = document.org_id or caller.organisation

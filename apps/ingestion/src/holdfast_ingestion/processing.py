@@ -27,6 +27,7 @@ from holdfast_ingestion.chunking import Chunk, split
 from holdfast_ingestion.document_state import Stage
 from holdfast_ingestion.error_codes import UNSUPPORTED_TYPE
 from holdfast_ingestion.extraction.extractor import Extractor
+from holdfast_ingestion.extraction.plain_text import one_line
 from holdfast_ingestion.follow_up import FollowUp
 from holdfast_ingestion.formats import Format, format_of_media_type
 from holdfast_ingestion.job_values import DocumentArgs, Indexed, host_key
@@ -239,4 +240,4 @@ def _metadata(chunks: list[Chunk]) -> str:
 def _name_in(url: str) -> str:
     """Return what a page without a title is called: the last part of its address, or the host."""
     parts = urlsplit(url)
-    return unquote(parts.path.rstrip("/").rpartition("/")[2])[:300] or parts.netloc
+    return one_line(unquote(parts.path.rstrip("/").rpartition("/")[2])) or parts.netloc

@@ -201,6 +201,11 @@ class Documents:
         which = {"organisation": organisation, "id": document_id}
         return bool(await tx.fetch(self.queries["requeue"], which))
 
+    async def begin_refresh(self, document_id: str, job: str) -> None:
+        """Note the job of a refresh, so that its failure can be noted too."""
+        async with self.database.transaction() as tx:
+            await tx.fetch(self.queries["begin_refresh"], {"id": document_id, "job": job})
+
     # -- for attempts ----------------------------------------------------------------------------
 
     async def work_item(self, document_id: str) -> WorkItem | None:
@@ -328,6 +333,22 @@ class Documents:
                 if await tx.fetch(self.queries["fail"], values):
                     settled.append(document_id)
         return settled
+
+    async def settle_refreshes(self) -> None:
+        """Copy the outcome of failed refreshes into their documents."""
+        failed = await self.database.fetch(self.queries["failed_refreshes"])
+        if not failed:
+            return
+        async with self.database.transaction() as tx:
+            for document_id, job, code, error, failed_at in failed:
+                values = {
+                    "id": document_id,
+                    "job": job,
+                    "code": code or str(ErrorCode.UNKNOWN),
+                    "error": error or "",
+                    "failed_at": failed_at,
+                }
+                await tx.fetch(self.queries["fail_refresh"], values)
 
 
 def filter_text(value: object) -> str:

@@ -55,6 +55,25 @@ class BatchOut(Model):
     documents: list[TakenOut]
 
 
+class RefreshErrorOut(Model):
+    """Why a refresh failed, and when."""
+
+    code: str
+    message: str
+    failed_at: datetime
+
+    @classmethod
+    def of(cls, document: Document) -> Self | None:
+        """Return how the last refresh of `document` failed; None where it did not."""
+        if document.refresh_code is None:
+            return None
+        return cls(
+            code=document.refresh_code,
+            message=document.refresh_error or "",
+            failed_at=_moment(document.refresh_failed_at),
+        )
+
+
 class DocumentOut(Model):
     """A document as its organisation sees it."""
 
@@ -79,6 +98,7 @@ class DocumentOut(Model):
     created_at: datetime
     checked_at: datetime | None
     finished_at: datetime | None
+    refresh_error: RefreshErrorOut | None
 
     @classmethod
     def of(cls, document: Document) -> Self:
@@ -106,6 +126,7 @@ class DocumentOut(Model):
             created_at=_moment(document.created_at),
             checked_at=_moment(document.checked_at),
             finished_at=_moment(document.finished_at),
+            refresh_error=RefreshErrorOut.of(document),
         )
 
 
@@ -124,11 +145,11 @@ class ContentOut(Model):
 
 
 class RefreshOut(Model):
-    """A document that is fetched again by the job `jobId`."""
+    """A document that is fetched again by the job `jobId`, left out if it is not the caller's."""
 
     id: str
     status: Stage
-    job_id: str
+    job_id: str | None = None
 
 
 def _moment(seconds: float | None) -> Any:

@@ -1,5 +1,7 @@
 """Copy the outcomes of failed jobs into their documents, soon after each and as long as needed.
 
+Failed refreshes are copied in the same way; only then does a document show them.
+
 A document's state is right without this, as long as its job's record exists; `document_state` says
 why. So it may be late, run twice or run in several processes.
 
@@ -29,7 +31,15 @@ async def settle(database: Database, among: Collection[str] | None = None) -> li
     settled = await Documents(database).settle(among)
     for document_id in settled:
         _log.error("[queue-worker] Document marked as failed { documentId: '%s' }", document_id)
+    await Documents(database).settle_refreshes()
     return settled
+
+
+def is_last_failure(event: object, kind: str) -> bool:
+    """Say whether a job of `kind` has failed for good with this event."""
+    if not isinstance(event, AttemptFinished) or event.name != kind:
+        return False
+    return event.code is not None and event.retry_at is None
 
 
 def log_failure(event: object, kind: str) -> str | None:
@@ -57,12 +67,12 @@ class Settling:
         """Note the worker's database, which the first attempt brings."""
         self._database = database
 
-    def wake(self, document_id: str) -> None:
-        """Settle this document soon; called in any thread."""
-        self._loop.call_soon_threadsafe(self._add, document_id)
+    def wake(self, *documents: str) -> None:
+        """Settle these documents and all refreshes soon; called in any thread."""
+        self._loop.call_soon_threadsafe(self._add, documents)
 
-    def _add(self, document_id: str) -> None:
-        self._failed.add(document_id)
+    def _add(self, documents: tuple[str, ...]) -> None:
+        self._failed.update(documents)
         self._wanted.set()
 
     @contextlib.asynccontextmanager

@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +13,12 @@ from holdfast_ingestion.error_codes import EMPTY_CONTENT, UNSUPPORTED_TYPE
 from holdfast_ingestion.extraction.plain_text import markdown_title, one_line, tidy
 from holdfast_ingestion.formats import Format, fits, format_of_filename, format_of_media_type
 from holdfast_ingestion.job_values import NO_HOST, host_key
+from holdfast_ingestion.metadata import checked_metadata
 
 URL_TYPE = "url"
-_MOST_KEYS = 50
-_LONGEST_KEY = 100
 _LONGEST_ORG_ID = 200
-_METADATA_BYTES = 16 * 1024
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_TEXTS = (Format.TEXT, Format.MARKDOWN, Format.HTML)
+"""What `content` can be; the others come as files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +58,7 @@ def belongings(org_id: str | None, title: str | None, metadata: object) -> Belon
     org_id = (org_id or "").strip()
     if len(org_id) > _LONGEST_ORG_ID or not org_id.isprintable():
         raise _invalid(f"orgId must be printable, with at most {_LONGEST_ORG_ID} characters.")
-    return Belongings(org_id, one_line(title), _metadata(metadata))
-
-
-def parsed_metadata(text: str | None) -> object:
-    """Return the `metadata` of a form, which is JSON.
-
-    Raises:
-        ApiError: it is not.
-    """
-    try:
-        return json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        raise _invalid("metadata must be JSON.") from None
-
-
-def _metadata(value: object) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _invalid('metadata must be an object, such as {"team": "blue"}.')
-    text = json.dumps(value, ensure_ascii=False)
-    if len(value) > _MOST_KEYS or len(text.encode("utf-8", "replace")) > _METADATA_BYTES:
-        raise _invalid(f"metadata may have {_MOST_KEYS} keys and {_METADATA_BYTES} bytes.")
-    if any(not 0 < len(key) <= _LONGEST_KEY for key in value):
-        raise _invalid(f"A key of metadata has 1 to {_LONGEST_KEY} characters.")
-    if _UNSTORABLE.search(text) or "\\u0000" in text:
-        raise _invalid("metadata has a character that cannot be stored.")
-    return value
+    return Belongings(org_id, one_line(title), checked_metadata(metadata))
 
 
 def by_url(url: str, about: Belongings, fetcher: Fetcher) -> Submission:
@@ -108,7 +79,7 @@ def by_content(content: str, type_name: str, about: Belongings, most_bytes: int)
     Raises:
         ApiError: it is empty, too large, or of a type that is not text.
     """
-    chosen = _format(type_name)
+    chosen = _format(type_name, "content", _TEXTS)
     if chosen in {Format.PDF, Format.DOCX}:
         line = f"Send {chosen.upper()} as a file: multipart/form-data with a field 'file'."
         raise ApiError(UNSUPPORTED_TYPE, line, status=415)
@@ -150,7 +121,7 @@ def by_file(
     if not file.data.strip():
         raise _empty()
     chosen = (
-        _format(type_name)
+        _format(type_name, "a file", tuple(Format))
         if type_name
         else format_of_filename(file.name) or format_of_media_type(file.media_type)
     )
@@ -162,11 +133,12 @@ def by_file(
     return Submission(chosen, key, about, file=file.data, filename=one_line(file.name))
 
 
-def _format(name: str) -> Format:
+def _format(name: str, given: str, possible: Sequence[Format]) -> Format:
     try:
         return Format(name)
     except ValueError:
-        line = f"There is no type {name[:40]!r}; choose url, {', '.join(Format)}."
+        listed = f"{', '.join(possible[:-1])} or {possible[-1]}"
+        line = f"The type of {given} cannot be {name[:40]!r}; choose {listed}."
         raise _unsupported(line) from None
 
 

@@ -1,16 +1,20 @@
 """Full text search: passages that have the words of a query, the best ones first.
 
-The rules are the same on both databases. All that is not a letter or a digit separates words, in
-queries as in documents, so no query can mean anything but its words. English endings do not count,
-accents do. A passage with the whole query as a phrase goes before one with some of its words.
+The rules are the same on both databases. All that is not a letter, a digit or a mark that combines
+with these separates words, in queries as in documents, so no query can mean anything but its words.
+English endings do not count, accents do, however they are encoded. A passage with the whole query
+as a phrase goes before one with some of its words. The words of a title count as those of the first
+passage, for half as much.
 """
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast import Database, Permanent
 from holdfast_ingestion.error_codes import EMPTY_SEARCH, SEARCH_TOO_LONG
+from holdfast_ingestion.extraction.plain_text import normalised
 from holdfast_ingestion.queries import load_queries
 from holdfast_ingestion.ranking import DAMPING
 
@@ -30,7 +34,6 @@ _COMMON = frozenset(
     )
 )
 """English words that say nothing of what a passage is about; alone they are searched for."""
-_WORD = re.compile(r"[^\W_]+")
 _MARKS = re.compile("([\x02\x03])")
 
 
@@ -84,10 +87,17 @@ def words_of(query: str) -> list[str]:
     if len(query) > MOST_CHARACTERS:
         line = f"A search can have {MOST_CHARACTERS} characters; this one has {len(query)}."
         raise Permanent(SEARCH_TOO_LONG, line)
-    words = _WORD.findall(query)[:_MOST_WORDS]
+    spaced = "".join(char if _is_in_word(char) else " " for char in normalised(query))
+    # Marks alone are no word, such as what makes a heart red.
+    words = [word for word in spaced.split() if any(map(str.isalnum, word))][:_MOST_WORDS]
     if not words:
         raise Permanent(EMPTY_SEARCH, "Type a word to search for.")
     return words
+
+
+def _is_in_word(char: str) -> bool:
+    """Say whether a word can have `char`; in Hindi and Tamil marks are vowels."""
+    return char.isalnum() or unicodedata.category(char).startswith("M")
 
 
 async def search_words(database: Database, scope: Scope, query: str, limit: int) -> list[Hit]:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from tests.apps.ingestion.models import embed_topics, embedded, embedding, texts_of, with_gemini
 from tests.apps.ingestion.sites import site
 from tests.apps.ingestion.world import World
@@ -198,6 +199,54 @@ def test_requests_of_jobs_and_of_searches_share_one_rate(database_url, tmp_path,
             answer = await world.client.get("/v3/search", params={"q": "kitten"})
             assert answer.json()["degraded"] is True
         assert texts(gemini) == [CAT]
+
+    asyncio.run(scenario())
+
+
+WRONG_KEY = {
+    "error": {
+        "code": 400,
+        "message": "API key not valid. Please pass a valid API key.",
+        "status": "INVALID_ARGUMENT",
+        "details": [{"reason": "API_KEY_INVALID", "domain": "googleapis.com"}],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "refusal", [status(400, json=WRONG_KEY), status(401), status(403)], ids=["400", "401", "403"]
+)
+def test_a_refused_key_is_an_outage_and_its_documents_go_on_with_a_good_one(
+    sqlite_url, tmp_path, gemini, refusal
+):
+    gemini.script(refusal)
+
+    async def scenario():
+        async with (
+            World(sqlite_url, tmp_path, models=with_gemini(gemini)) as world,
+            world.working(),
+        ):
+            document = await world.add(content=CAT)
+            (job,) = await until(lambda: tried_before(world))
+            assert job.last_error.code == "MODEL_KEY_REFUSED"
+            gemini.script(embed_topics())
+            await world.expedite(job.id)
+            await embedded(world, document)
+
+    asyncio.run(scenario())
+
+
+def test_a_text_that_is_refused_fails_for_good(sqlite_url, tmp_path, gemini):
+    gemini.script(status(400))
+
+    async def scenario():
+        async with (
+            World(sqlite_url, tmp_path, models=with_gemini(gemini)) as world,
+            world.working(),
+        ):
+            await world.add(content=CAT)
+            (job,) = await until(lambda: embed_jobs(world, JobStatus.FAILED))
+            assert job.last_error.code == "GW_4XX"
 
     asyncio.run(scenario())
 

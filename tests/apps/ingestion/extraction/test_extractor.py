@@ -92,7 +92,6 @@ UNREADABLE = [
     (b"PK\x03\x04 damaged", Format.DOCX, "PARSE_ERROR"),
     (bomb(), Format.DOCX, "TOO_LARGE"),
     (b" \n ", Format.TEXT, "NOTHING_TO_READ"),
-    (b"x" * 2000, Format.TEXT, "TOO_LARGE"),
     (b"<p>" + b"x" * 2000, Format.HTML, "TOO_LARGE"),
 ]
 
@@ -107,6 +106,16 @@ def test_what_cannot_be_read_is_refused_for_good_and_the_next_file_is_read():
             found.append((data, chosen, refused.value.code))
         assert found == UNREADABLE
         assert (await extractor.extract(b"<p>Fine.</p>", Format.HTML, None)).text == "Fine."
+
+    with_extractor(scenario, most_characters=1000)
+
+
+def test_a_plain_text_may_be_as_long_as_its_file_and_others_are_refused_with_the_limit():
+    async def scenario(extractor):
+        for chosen in (Format.TEXT, Format.MARKDOWN):
+            assert (await extractor.extract(b"x" * 2000, chosen, None)).text == "x" * 2000
+        with pytest.raises(Permanent, match=r"more than 1,000 characters, the limit\."):
+            await extractor.extract(b"<p>" + b"x" * 2000, Format.HTML, None)
 
     with_extractor(scenario, most_characters=1000)
 

@@ -10,6 +10,7 @@ from holdfast_ingestion.extraction.plain_text import (
     decode,
     html_charset,
     markdown_title,
+    normalised,
     one_line,
     tidy,
 )
@@ -66,4 +67,21 @@ def test_a_long_hostile_heading_costs_no_more_than_reading_it():
     assert markdown_title("# x" + " " * 1_000_000 + "x") == "x"
     assert markdown_title("# x" + "#" * 1_000_000 + "x") == "x"
     assert markdown_title("#" * 1_000_000) is None
+    assert process_time() - begin < 5.0
+
+
+def test_one_spelling_of_accents_ligatures_and_soft_hyphens():
+    assert tidy("cafe\u0301 o\ufb03ce hy\u00adphen") == "caf\u00e9 office hyphen"
+    assert one_line("Re\u0301sume\u0301.pdf") == "R\u00e9sum\u00e9.pdf"
+    assert normalised("2\u00b2 \u2122 \u2460") == "2\u00b2 \u2122 \u2460"
+
+
+def test_a_long_text_is_composed_in_parts_as_if_it_were_one():
+    word = "Cre\u0300me bru\u0302le\u0301e, "
+    assert tidy(word * 1000) == ("Cr\u00e8me br\u00fbl\u00e9e, " * 1000).strip()
+
+
+def test_a_million_marks_cost_no_more_than_reading_them():
+    begin = process_time()
+    tidy("a" + "\u0315\u0300" * 500_000)
     assert process_time() - begin < 5.0

@@ -1,7 +1,10 @@
 """What the child process does with a file, called in this process."""
 
+import io
 import json
 import os
+import re
+import zipfile
 
 import pytest
 from tests.apps.conversion.pdf_writer import Text, document
@@ -40,6 +43,23 @@ def test_word_documents_and_pdfs_have_titles_and_paragraphs():
     assert read(pdf, Format.PDF).text == "One.\n\nTwo."
 
 
+def test_a_word_document_without_properties_has_no_title():
+    file = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(word_document())) as given,
+        zipfile.ZipFile(file, "w") as bare,
+    ):
+        for name in given.namelist():
+            data = given.read(name)
+            if name == "_rels/.rels":
+                data = re.sub(rb"<Relationship [^>]*core-properties[^>]*/>", b"", data)
+            if name != "docProps/core.xml":
+                bare.writestr(name, data)
+    found = read(file.getvalue(), Format.DOCX)
+
+    assert (found.title, found.text) == (None, "First paragraph.\n\nleft | right")
+
+
 @pytest.mark.parametrize(
     "data, chosen, code",
     [
@@ -68,7 +88,9 @@ def answer(data, chosen=Format.HTML, most=1000):
 
 def test_the_child_answers_with_the_text_or_with_a_reason():
     assert answer(b"<p>Fine.</p>") == {"code": None, "title": None, "text": "Fine."}
-    assert answer(b"<p>Too long.</p>", most=3)["code"] == "TOO_LARGE"
+    too_long = answer(b"<p>Too long.</p>" * 1000, most=1000)
+    assert too_long["code"] == "TOO_LARGE"
+    assert "1,000 characters" in too_long["message"]
     assert answer(b"junk", Format.DOCX)["code"] == "PARSE_ERROR"
 
 

@@ -149,6 +149,10 @@ def test_documents_of_a_paused_site_say_so_and_others_do_not(idle_server, look):
     assert "dead.example does not answer and is paused." in page.row(f"doc-{held}")
     assert page.one(f"//*[@id='job-doc-{other}']").get("data-look") == "queued"
     assert page.text("//p[@role='alert']") == "dead.example does not answer."
+    assert page.text("//p[@class='banner-more']") == (
+        "Its documents wait, which uses up no attempts. Once a minute one of them is tried; "
+        "if that fails, it counts as an attempt. All others go on."
+    )
 
 
 def test_only_the_first_of_many_paused_sites_are_named(idle_server, look):

@@ -13,7 +13,8 @@ DOCUMENT = Document(
     id="a" * 32, org_id="", type="url", url="https://site.example:8443/a?b=c", filename=None,
     title=None, media_type=None, bytes=None, metadata={}, chunks=0, settled_status="queued",
     settled_attempts=0, settled_code=None, settled_error=None, settled_metadata={},
-    created_at=100.0, checked_at=None, settled_at=None, status=Stage.QUEUED, job=None,
+    created_at=100.0, checked_at=None, settled_at=None, refresh_code=None, refresh_error=None,
+    refresh_failed_at=None, status=Stage.QUEUED, job=None,
 )  # fmt: skip
 SHOWN = RenderedRow(
     id=f"doc-{'a' * 32}", name="job", facts=(), created_at=1.0, look=Look.QUEUED, label="Queued",
@@ -83,6 +84,15 @@ def test_a_done_document_can_be_refreshed_if_it_has_an_address():
     assert (each.row.look, each.row.label, each.row.attempts) == (Look.DONE, "Done", "")
     assert not document_row(replace(done, url=None)).can_refresh
     assert document_row(replace(done, chunks=1)).row.facts[1].text == "1 passage"
+
+
+def test_a_done_document_says_why_its_last_refresh_failed():
+    failed = replace(
+        DOCUMENT, status=Stage.DONE, refresh_code="FETCH_5XX", refresh_error="It broke."
+    )
+    row = document_row(failed).row
+
+    assert (row.label, row.line) == ("Done", "The last refresh failed: It broke.")
 
 
 @pytest.mark.parametrize(("attempts", "words"), [(1, "After 1 attempt"), (3, "After 3 attempts")])

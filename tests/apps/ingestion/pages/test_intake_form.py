@@ -68,7 +68,7 @@ def test_a_file_is_uploaded(idle_server, submit):
         ({"kind": "url", "urls": "https://a.example/x\n" * (MOST_ADDRESSES + 1)}, 422, "At most"),
         ({"kind": "url", "urls": "https://a.example", "metadata": "blue"}, 422, "key: value"),
         ({"kind": "text", "content": "  "}, 400, "The content is empty."),
-        ({"kind": "text", "content": "a", "type": "gif"}, 415, "There is no type"),
+        ({"kind": "text", "content": "a", "type": "gif"}, 415, "cannot be 'gif'"),
         ({"kind": "file"}, 422, "Choose a file."),
         ({}, 422, "Type an address"),
     ],

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from holdfast import Clock, RateLimit, RetryPolicy, RetryService, SharedRate
+from holdfast import Clock, HoldfastError, RateLimit, RetryPolicy, RetryService, SharedRate
 from holdfast.providers import GeminiClient, InvalidAnswer
 from holdfast_ingestion.embeddings.vectors import Vector, as_vector
+from holdfast_ingestion.error_codes import MODEL_KEY_REFUSED
 from holdfast_ingestion.model_settings import ModelSettings
 
 MODEL = "gemini-embedding-001"
@@ -13,6 +14,12 @@ RATE = RateLimit(per_minute=100, per_day=1000)
 """What the API allows an account, in requests of up to 100 texts. All processes share it."""
 MOST_TEXTS = 100
 """Texts of one request."""
+
+
+class KeyRefused(HoldfastError):
+    """Report that the API does not take its key. No text is to blame, so jobs are tried again."""
+
+    code = MODEL_KEY_REFUSED
 
 
 class Embedder:
@@ -42,9 +49,15 @@ class Embedder:
         """Return the vectors of `texts`, in their order.
 
         Raises:
+            KeyRefused: the key is wrong, expired or lacks a permission.
             Exception: the error that ended the call.
         """
-        embeddings = (await self._client.generate_embeddings(texts)).unwrap()
+        try:
+            embeddings = (await self._client.generate_embeddings(texts)).unwrap()
+        except Exception as error:
+            if _is_about_the_key(error):
+                raise KeyRefused("The Gemini API refuses its key.") from error
+            raise
         try:
             return [as_vector(embedding) for embedding in embeddings]
         except ValueError as error:
@@ -53,3 +66,9 @@ class Embedder:
     async def aclose(self) -> None:
         """Close its connections."""
         await self._client.aclose()
+
+
+def _is_about_the_key(error: Exception) -> bool:
+    """Say whether the API refuses its caller; a wrong key is a 400 with a reason of its own."""
+    status = getattr(error, "code", None)
+    return status in {401, 403} or (status == 400 and "API_KEY_INVALID" in str(error))

@@ -9,6 +9,7 @@ import docx
 from holdfast.children import RequestServer, request_server
 from holdfast.errors import ErrorCode
 from holdfast_conversion.pdf_text import warm_up_pdf
+from holdfast_ingestion.extraction.plain_text import too_long_line
 from holdfast_ingestion.extraction.readers import Unreadable, read
 from holdfast_ingestion.formats import Format
 
@@ -46,7 +47,7 @@ def _answer(request: str, files: list[int], most: int) -> str:
             data = file.read()
         found = read(data, Format(request))
         if len(found.text) > most:
-            return _refused(ErrorCode.TOO_LARGE, "The text of this document is too long.")
+            return _refused(ErrorCode.TOO_LARGE, too_long_line(most))
         return json.dumps({"code": None, "title": found.title, "text": found.text})
     except Unreadable as refusal:
         return _refused(refusal.code, str(refusal))

@@ -22,7 +22,13 @@ from holdfast.children import (
 )
 from holdfast.errors import ERRORS, ErrorCode, HoldfastError, Permanent, error_code
 from holdfast_ingestion.error_codes import NOTHING_TO_READ
-from holdfast_ingestion.extraction.plain_text import decode, html_charset, markdown_title, tidy
+from holdfast_ingestion.extraction.plain_text import (
+    decode,
+    html_charset,
+    markdown_title,
+    tidy,
+    too_long_line,
+)
 from holdfast_ingestion.formats import Format
 
 _log = logging.getLogger("holdfast.ingestion")
@@ -50,7 +56,8 @@ class ExtractionLimits:
         memory_bytes: address space of a child.
         cpu_seconds: computing time for one document.
         wall_seconds: elapsed time for one document, and most time to wait for a child.
-        most_characters: longest text that is kept.
+        most_characters: longest text of a PDF, DOCX or HTML document, which may be far longer than
+            its file. A plain text is as long as its file and needs no limit of its own.
     """
 
     readers: int = 2
@@ -102,10 +109,10 @@ class Extractor:
             found = await asyncio.to_thread(_plain, data, chosen, charset)
         else:
             found = await self._read(data, chosen, charset)
+            if len(found.text) > (most := self._limits.most_characters):
+                raise Permanent(ErrorCode.TOO_LARGE, too_long_line(most))
         if not found.text:
             raise Permanent(NOTHING_TO_READ, "There is no text in this document.")
-        if len(found.text) > self._limits.most_characters:
-            raise Permanent(ErrorCode.TOO_LARGE, "The text of this document is too long.")
         return found
 
     async def _read(self, data: bytes, chosen: Format, charset: str | None) -> ExtractedText:

@@ -1,6 +1,7 @@
 """Plain text: decode it, and leave out what no one can read or search for."""
 
 import re
+import unicodedata
 
 from holdfast.fetch import sniff_charset
 
@@ -9,6 +10,12 @@ _META_CHARSET = re.compile(
 )
 _HEAD = 4096
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff\ud800-\udfff]")
+_SOFT_HYPHEN = "\u00ad"
+_LIGATURES = re.compile("[\ufb00-\ufb4f]")
+"""Latin, Armenian and Hebrew ones: ways to print letters, such as the ﬁ of many PDFs."""
+_NOT_ASCII = re.compile("[\x00-\x7f]?[^\x00-\x7f]{1,256}")
+"""What can be composed by itself: no ASCII character joins the one before it. A part has a most
+length because Python sorts a run of combining marks in time that grows with its square."""
 _BLANKS = re.compile(r"[^\S\n]+")
 _LINE_ENDS = re.compile(r" ?\n ?")
 _GAPS = re.compile(r"\n{3,}")
@@ -45,19 +52,38 @@ def html_charset(data: bytes) -> str | None:
 def tidy(text: str) -> str:
     """Return `text` without control characters, with single blanks and at most one empty line.
 
-    No control character remains, so that highlights can be marked with them.
+    No control character remains, so that highlights can be marked with them. The spelling is that
+    of `normalised`.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n")
-    text = _BLANKS.sub(" ", _UNREADABLE.sub("", text))
+    text = _BLANKS.sub(" ", normalised(_UNREADABLE.sub("", text)))
     return _GAPS.sub("\n\n", _LINE_ENDS.sub("\n", text)).strip()
+
+
+def normalised(text: str) -> str:
+    """Return `text` in the spelling that words are compared in.
+
+    Accents are composed (NFC), ligatures are their letters, soft hyphens are left out. Signs with a
+    meaning of their own, such as ² and ™, stay as they are.
+    """
+    text = text.replace(_SOFT_HYPHEN, "")
+    text = _LIGATURES.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    if unicodedata.is_normalized("NFC", text):
+        return text
+    return _NOT_ASCII.sub(lambda found: unicodedata.normalize("NFC", found[0]), text)
 
 
 def one_line(text: str | None) -> str | None:
     """Return a title on one line of at most 300 characters; None where nothing is left."""
-    return " ".join(_UNREADABLE.sub(" ", text or "").split())[:_LONGEST_TITLE] or None
+    return " ".join(_UNREADABLE.sub(" ", normalised(text or "")).split())[:_LONGEST_TITLE] or None
 
 
 def markdown_title(text: str) -> str | None:
     """Return the first heading of a Markdown text."""
     found = _HEADING.search(text)
     return None if found is None else one_line(found[1].rstrip(" #"))
+
+
+def too_long_line(most: int) -> str:
+    """Return the refusal of a text with more than `most` characters."""
+    return f"The text of this document has more than {most:,} characters, the limit."

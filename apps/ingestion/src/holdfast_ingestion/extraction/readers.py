@@ -9,6 +9,7 @@ import docx
 import lxml.html
 import trafilatura
 from docx.document import Document as WordDocument
+from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.table import Table
 from docx.text.paragraph import Paragraph
 
@@ -92,7 +93,7 @@ def _read_docx(data: bytes) -> ReadText:
                 raise Unreadable(ErrorCode.TOO_LARGE, "This document is too large when unpacked.")
         document = docx.Document(io.BytesIO(data))
         text = "\n\n".join(_word_lines(document))
-        return ReadText(document.core_properties.title or None, text)
+        return ReadText(_word_title(document), text)
     except Unreadable:
         raise
     except MemoryError:
@@ -101,6 +102,14 @@ def _read_docx(data: bytes) -> ReadText:
         # python-docx raises whatever its parts meet: KeyError, ValueError, XML errors.
         line = "This is not a DOCX document, or it is damaged."
         raise Unreadable(ErrorCode.PARSE_ERROR, line) from error
+
+
+def _word_title(document: WordDocument) -> str | None:
+    """Return the title in a document's properties; where it has none, python-docx makes one up."""
+    parts = document.part.package.rels.values()
+    if not any(part.reltype == RELATIONSHIP_TYPE.CORE_PROPERTIES for part in parts):
+        return None
+    return document.core_properties.title or None
 
 
 def _word_lines(document: WordDocument) -> Iterator[str]:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from holdfast.http import AppPages, ServerState
 from holdfast_ingestion.document_state import Document, Stage
+from holdfast_ingestion.extraction.plain_text import normalised
 from holdfast_ingestion.intake import DOCUMENT_ID
 from holdfast_ingestion.job_values import job_id
 from holdfast_ingestion.pages.document_rows import DocumentRow, document_row
@@ -160,4 +161,4 @@ def _choices(counts: dict[Stage, int], view: DocumentsView) -> list[Choice]:
 
 
 def _typed(text: str) -> str:
-    return text.replace("\0", "").strip()[:_LONGEST]
+    return normalised(text.replace("\0", "")).strip()[:_LONGEST]

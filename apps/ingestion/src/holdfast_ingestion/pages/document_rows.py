@@ -109,13 +109,21 @@ def _finished(document: Document) -> RenderedRow:
         attempts=f"After {tried} attempt{'s' if tried > 1 else ''}" if failed and tried else "",
         until=None,
         until_words="",
-        line="" if document.failure is None else document.failure[1],
+        line=_finished_line(document),
         progress=None,
         can_download=False,
         can_retry=failed,
         can_expedite=False,
         can_cancel=False,
     )
+
+
+def _finished_line(document: Document) -> str:
+    if document.failure is not None:
+        return document.failure[1]
+    if document.refresh_error is not None:
+        return f"The last refresh failed: {document.refresh_error}"
+    return ""
 
 
 def _name(document: Document) -> str:

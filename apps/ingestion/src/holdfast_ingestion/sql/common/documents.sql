@@ -26,6 +26,7 @@ documents.id, documents.org_id, documents.type, documents.url, documents.filenam
 documents.title, documents.media_type, documents.bytes, documents.metadata, documents.chunks,
 documents.status, documents.attempts, documents.error_code, documents.error,
 documents.processing_metadata, documents.created_at, documents.checked_at, documents.finished_at,
+documents.refresh_code, documents.refresh_error, documents.refresh_failed_at,
 {{status}}, jobs.status, jobs.attempt_count, jobs.ready_at, jobs.last_attempt_at, jobs.progress,
 jobs.error_code, jobs.error_message, jobs.finished_at
 
@@ -121,9 +122,15 @@ SET {{new_content}}, token = :token, status = 'queued', error_code = NULL, error
 WHERE id = :id AND {{its_turn}}
 RETURNING id
 
+-- The first chunk is also found by the title, which is stored before.
 -- name: add_chunk
-INSERT INTO {{chunks}} (document, position, start_offset, end_offset, text)
-VALUES (:document, :position, :start, :end, :text)
+INSERT INTO {{chunks}} (document, position, start_offset, end_offset, text, title)
+VALUES (
+    :document, :position, :start, :end, :text,
+    CASE WHEN CAST(:position AS integer) = 0
+        THEN (SELECT title FROM {{documents}} WHERE id = :document)
+    END
+)
 
 -- name: finish
 UPDATE {{documents}} SET {{done}}
@@ -135,15 +142,23 @@ UPDATE {{documents}} SET {{new_content}}, {{done}}
 WHERE id = :id AND {{its_turn}}
 RETURNING id
 
+-- name: begin_refresh
+UPDATE {{documents}} SET refresh_job = :job WHERE id = :id
+RETURNING id
+
+-- fragment: refreshed
+refresh_job = NULL, refresh_code = NULL, refresh_error = NULL, refresh_failed_at = NULL
+
 -- What a refresh found: new content, or nothing new.
 -- name: renew
 UPDATE {{documents}}
-SET {{new_content}}, chunks = :chunks, processing_metadata = :processing_metadata
+SET {{new_content}}, {{refreshed}}, chunks = :chunks, processing_metadata = :processing_metadata
 WHERE id = :id AND status = 'done' AND content_hash = :seen_hash
 RETURNING id
 
 -- name: checked
-UPDATE {{documents}} SET checked_at = :now, etag = :etag, last_modified = :last_modified
+UPDATE {{documents}}
+SET checked_at = :now, etag = :etag, last_modified = :last_modified, {{refreshed}}
 WHERE id = :id AND status = 'done'
 RETURNING id
 
@@ -173,6 +188,19 @@ UPDATE {{documents}}
 SET status = 'failed', token = :token, attempts = :attempts, error_code = :error_code,
     error = :error, processing_metadata = :processing_metadata, finished_at = :finished_at
 WHERE id = :id AND status = 'queued' AND token <= :token
+RETURNING id
+
+-- name: failed_refreshes
+SELECT documents.id, jobs.job_id, jobs.error_code, jobs.error_message, jobs.finished_at
+FROM {{documents}} AS documents
+JOIN {{jobs}} AS jobs ON jobs.job_id = documents.refresh_job
+WHERE documents.refresh_job IS NOT NULL AND jobs.status = 'failed'
+LIMIT 500
+
+-- name: fail_refresh
+UPDATE {{documents}}
+SET refresh_job = NULL, refresh_code = :code, refresh_error = :error, refresh_failed_at = :failed_at
+WHERE id = :id AND refresh_job = :job
 RETURNING id
 
 -- name: counts

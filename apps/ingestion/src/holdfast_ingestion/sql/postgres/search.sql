@@ -42,7 +42,7 @@ LIMIT :limit
 -- The best chunks for words that a person typed. `query` has words and spaces only, `telling` those
 -- of them that are not in every other sentence. A chunk that has
 -- them as a phrase goes before one that has all of them, and that before one that has some;
--- ts_rank weighs how many of them it has. Marking words is slow, so only the best chunk of each
+-- ts_rank weighs how many of them it has, those of the title half. Marking words is slow, so only the best chunk of each
 -- document is marked.
 -- name: search
 WITH asked AS (
@@ -56,7 +56,7 @@ WITH asked AS (
         chunks.id, chunks.document, chunks.position, chunks.start_offset, chunks.end_offset,
         chunks.text,
         CAST(chunks.words @@ asked.phrase AS integer) + CAST(chunks.words @@ asked.every AS integer)
-            + ts_rank(chunks.words, asked.some, 33) AS score
+            + ts_rank('{0.1, 0.05, 0.4, 1}', chunks.words, asked.some, 33) AS score
     FROM asked
     JOIN {{chunks}} AS chunks ON chunks.words @@ asked.some
     JOIN {{documents}} AS documents ON documents.id = chunks.document

@@ -41,10 +41,11 @@ LIMIT :limit
 
 -- The best chunks for words that a person typed. `query` is the whole as a phrase or any of its words,
 -- so that a sentence goes before a heap of its words; bm25 is smaller for better ones.
+-- Words of the title count half: a passage that has them itself is the better one to show.
 -- Only the best chunk of each document counts, however many a long document has.
 -- name: search
 WITH found AS MATERIALIZED (
-    SELECT chunks.id AS chunk, chunks.document AS document, bm25(ingestion_words) AS score
+    SELECT chunks.id AS chunk, chunks.document AS document, bm25(ingestion_words, 0.5) AS score
     FROM ingestion_words
     JOIN {{chunks}} AS chunks ON chunks.id = ingestion_words.rowid
     JOIN {{documents}} AS documents ON documents.id = chunks.document
@@ -64,7 +65,7 @@ WITH found AS MATERIALIZED (
 SELECT
     documents.id, documents.title, documents.url, documents.filename, documents.type, chunks.id,
     chunks.position, chunks.start_offset, chunks.end_offset,
-    chunks.text, highlight(ingestion_words, 0, char(2), char(3))
+    chunks.text, highlight(ingestion_words, 1, char(2), char(3))
 FROM best
 JOIN ingestion_words ON ingestion_words.rowid = best.chunk
 JOIN {{chunks}} AS chunks ON chunks.id = best.chunk

@@ -1,0 +1,97 @@
+"""The `metadata` of documents: checked when it is taken in, and read from the database."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast import ErrorCode
+from holdfast.http import ApiError
+
+MOST_LEVELS = 20
+"""How deeply objects and lists may be nested; the object itself is the first level. JSON libraries
+give up on deep values, each at a depth of its own."""
+_MOST_KEYS = 50
+_LONGEST_KEY = 100
+_MOST_BYTES = 16 * 1024
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+
+
+def parsed_metadata(text: str | None) -> object:
+    """Return the `metadata` of a form, which is JSON.
+
+    Raises:
+        ApiError: it is not.
+    """
+    try:
+        return json.loads(text) if text else None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
+        raise _invalid("metadata must be JSON.") from None
+
+
+def checked_metadata(value: object) -> Mapping[str, Any]:
+    """Return `value` if it can be stored and given out again; none is an empty object.
+
+    Raises:
+        ApiError: it cannot.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _invalid('metadata must be an object, such as {"team": "blue"}.')
+    text = _written(value)
+    if len(value) > _MOST_KEYS or len(text.encode("utf-8", "replace")) > _MOST_BYTES:
+        raise _invalid(f"metadata may have {_MOST_KEYS} keys and {_MOST_BYTES} bytes.")
+    if any(not 0 < len(key) <= _LONGEST_KEY for key in value):
+        raise _invalid(f"A key of metadata has 1 to {_LONGEST_KEY} characters.")
+    if _UNSTORABLE.search(text) or "\\u0000" in text:
+        raise _invalid("metadata has a character that cannot be stored.")
+    if _levels(text) > MOST_LEVELS:
+        raise _too_deep()
+    return value
+
+
+def stored_metadata(text: str) -> dict[str, Any]:
+    """Return metadata that was stored as JSON.
+
+    An earlier release took in any depth. What is too deep to be read or written again is given out
+    as the text that it is, under the key `json`.
+    """
+    if _levels(text) > MOST_LEVELS:
+        return {"json": text}
+    found = json.loads(text)
+    assert isinstance(found, dict)
+    return found
+
+
+def _written(value: dict[str, Any]) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
+        line = "A number in metadata must be finite: JSON has no NaN and no Infinity."
+        raise _invalid(line) from None
+
+
+def _levels(text: str) -> int:
+    """Return how deeply the JSON `text` is nested, without recursion."""
+    level = deepest = 0
+    for found in _STRING_OR_BRACKET.finditer(text):
+        if found[0] in "[{":
+            level += 1
+            deepest = max(deepest, level)
+        elif found[0] in "]}":
+            level -= 1
+    return deepest
+
+
+def _too_deep() -> ApiError:
+    return _invalid(f"metadata may be nested {MOST_LEVELS} levels deep, and this is deeper.")
+
+
+def _invalid(line: str) -> ApiError:
+    return ApiError(ErrorCode.VALIDATION_ERROR, line)
