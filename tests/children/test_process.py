@@ -123,6 +123,15 @@ def test_a_confined_child_opens_no_file_and_sees_no_secret(monkeypatch):
     use(scenario, replace(SPEC, confine=True))
 
 
+def test_threads_that_libraries_started_before_are_confined_too():
+    async def scenario(child):
+        assert child.confined
+        answer = await child.call({"open in the early thread": __file__})
+        assert answer == (FrameKind.ANSWER, "PermissionError")
+
+    use(scenario, replace(SPEC, options="with a thread", confine=True))
+
+
 def status_of(pid):
     lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
     return dict(line.split(":\t", 1) for line in lines)

@@ -5,9 +5,13 @@ import errno
 import os
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from holdfast.children import confinement, request_server
+
+early_threads = ThreadPoolExecutor(1)
+"""Started before the child is confined if its options say so, as some libraries start threads."""
 
 
 def load(options):
@@ -18,6 +22,8 @@ def load(options):
         os._exit(3)
     if options == "without a filter":
         confinement.confine = lambda: False
+    if options == "with a thread":
+        early_threads.submit(os.getpid).result()
 
     def serve(connection, limits):
         def answered(request, files):
@@ -42,6 +48,8 @@ def answer(name, connection, request, files):
         return str(os.environ.get(value))
     if what == "open":
         return opened(value)
+    if what == "open in the early thread":
+        return early_threads.submit(opened, value).result()
     if what == "system call":
         return system_call(*value)
     misbehave(what, value, connection)

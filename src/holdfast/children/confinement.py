@@ -4,9 +4,8 @@ On Linux a child drops all capabilities, and a seccomp filter answers every syst
 in the table of `system_calls` with EPERM. Elsewhere, and where the kernel refuses the filter, the
 resource limits hold and `ChildProcess.confined` is False.
 
-`ctypes` is here because Python has no other way to call prctl, which sets the filter and the death
-signal, and capset. The Python bindings of libseccomp need that library on every machine, and call
-it through ctypes too.
+`ctypes` is here because Python has no other way to call prctl, capset and seccomp. The Python
+bindings of libseccomp need that library on every machine, and call it through ctypes too.
 """
 
 import contextlib
@@ -20,8 +19,9 @@ from pathlib import Path
 
 from holdfast.children.system_calls import ARCHITECTURES, filter_program
 
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 22, 24, 38
-_FILTER_MODE = 2
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_FILTER, _FOR_ALL_THREADS = 1, 1
 _STEP_BYTES = 8
 _CAPABILITIES = 64
 """As many as the kernel has room for; it has about 40."""
@@ -45,8 +45,9 @@ def die_with_parent() -> None:
 def confine() -> bool:
     """Refuse this process rights, files, sockets and other processes; say whether that holds.
 
-    The filter holds for the thread that calls this and for those that it starts: there must be no
-    other thread yet.
+    The filter holds for all threads, also for those that a library has started before. Capabilities
+    are dropped by the thread that calls this and by those that it starts; the filter leaves the
+    others nothing to use theirs for.
     """
     if platform.system() != "Linux":
         return False
@@ -76,5 +77,5 @@ def _set_filter(libc: ctypes.CDLL) -> bool:
     if machine not in ARCHITECTURES:
         return False
     code = filter_program(machine, os.getpid())
-    program = _Program(len(code) // _STEP_BYTES, code)
-    return bool(libc.prctl(_PR_SET_SECCOMP, _FILTER_MODE, ctypes.byref(program), 0, 0) == 0)
+    program = ctypes.byref(_Program(len(code) // _STEP_BYTES, code))
+    return bool(libc.syscall(_SECCOMP[machine], _SET_FILTER, _FOR_ALL_THREADS, program) == 0)
