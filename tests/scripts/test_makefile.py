@@ -23,7 +23,10 @@ case "$*" in
     *requirements/uv.txt) touch has-uv;;
 esac
 case "$*" in -c*|*--version) ;; *) echo "$*" >> calls;; esac
-case "$*" in "-m uv pip"*) test ! -f uv-fails;; esac
+case "$*" in
+    *requirements/speech.txt) test ! -f no-speech;;
+    "-m uv pip"*) test ! -f uv-fails;;
+esac
 """
 CREATE = "-m venv --clear .venv"
 UV = "requirements/uv.txt"
@@ -31,6 +34,7 @@ RUN = "requirements/run.txt"
 DEV = "requirements/dev.txt"
 OURS = "--editable . --editable ./apps/conversion"
 ASSETS = "scripts/fetch_assets.py"
+SPEECH = "requirements/speech.txt"
 SERVE = "-m holdfast serve"
 
 
@@ -78,13 +82,29 @@ def change(tree, name):
 def test_a_first_start_prints_one_line_per_step(tree):
     said, calls = make(tree, "run")
 
-    assert ends_with(calls, CREATE, UV, RUN, OURS, ASSETS, SERVE)
-    pinned = sum("==" in line for line in (tree / RUN).read_text().splitlines())
+    assert ends_with(calls, CREATE, UV, RUN, OURS, ASSETS, SPEECH, SERVE)
     assert said == [
         "creating .venv",
-        f"installing {pinned} packages ({RUN})",
+        f"installing {pinned(tree, RUN)} packages ({RUN})",
         "installing Holdfast and its apps",
         "fetching htmx",
+        f"installing {pinned(tree, SPEECH)} packages ({SPEECH})",
+        "starting Holdfast",
+    ]
+
+
+def pinned(tree, lock):
+    return sum("==" in line for line in (tree / lock).read_text().splitlines())
+
+
+def test_a_machine_without_a_model_for_speech_is_told_so_and_starts(tree):
+    (tree / "no-speech").touch()
+
+    said, calls = make(tree, "run")
+
+    assert ends_with(calls, CREATE, UV, RUN, OURS, ASSETS, SPEECH, SPEECH, SERVE)
+    assert said[-2:] == [
+        "no model for speech fits this machine: speaking needs STT_BASE_URL",
         "starting Holdfast",
     ]
 
@@ -94,11 +114,11 @@ def test_what_uv_cannot_install_is_installed_by_pip(tree):
 
     said, calls = make(tree, "run")
 
-    assert ends_with(calls, CREATE, UV, RUN, RUN, OURS, OURS, ASSETS, SERVE)
+    assert ends_with(calls, CREATE, UV, RUN, RUN, OURS, OURS, ASSETS, SPEECH, SERVE)
     by_uv, by_pip = calls[2:4]
     assert by_uv.startswith("-m uv pip install ")
     assert by_pip.startswith("-m pip install ")
-    assert len(said) == 5
+    assert len(said) == 6
 
 
 def test_a_second_start_only_starts(tree):

@@ -5,6 +5,7 @@ import json
 import pytest
 from tests.apps.conversion.service import Service
 from tests.apps.grading.samples import ESSAY
+from tests.support import speech
 from tests.support.providers import chatted
 
 from holdfast.testing.downstream import ScriptedDownstream, hang
@@ -52,6 +53,14 @@ def test_a_submission_is_graded_by_the_service_alone_and_a_missed_deadline_is_a_
                     assert job["submissionStatus"] == "FAILED"
                     assert job["failureReason"] == "TIMEOUT"
                     break
+
+
+def test_a_recording_is_transcribed_and_graded_by_the_service_alone(tmp_path):
+    with Service(tmp_path, *APPS) as service, speech.recording().open("rb") as file:
+        answer = service.client.post("/api/recordings", files={"file": ("talk.wav", file)})
+        graded = finished(service, answer.json()["submissionId"])
+    assert graded["status"] == "COMPLETED"
+    assert speech.words(graded["result"]["transcript"]).startswith(speech.SAID)
 
 
 def test_after_a_kill_the_submission_is_graded_with_the_same_key(tmp_path, model):

@@ -13,12 +13,14 @@ TEXT_EMPTY = "TEXT_EMPTY"
 TEXT_TOO_LONG = "TEXT_TOO_LONG"
 UNKNOWN_SUBMISSION = "UNKNOWN_SUBMISSION"
 
+SPEAKING_OFF_LINE = "Speech cannot be graded here: there is neither STT_BASE_URL nor a local model."
+
 DECLARED = (
     ErrorInfo(AUDIO_UNREADABLE, "The audio cannot be decoded.", 415),
     ErrorInfo(INVALID_SCHEMA, "The message does not have the form that was agreed on.", 422),
     ErrorInfo(NO_SPEECH, "There is no speech in the recording.", 422),
     ErrorInfo(PROVIDER_FAILED, "The grader could not be reached.", 502),
-    ErrorInfo(SPEAKING_OFF, "Speech cannot be graded here: STT_BASE_URL is not set.", 409),
+    ErrorInfo(SPEAKING_OFF, SPEAKING_OFF_LINE, 409),
     ErrorInfo(TEXT_EMPTY, "The text is empty.", 400),
     ErrorInfo(TEXT_TOO_LONG, "The text is longer than what is graded.", 413),
     ErrorInfo(UNKNOWN_REQUEST, "There is no such request for this submission.", 404),

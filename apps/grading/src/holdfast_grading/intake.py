@@ -9,6 +9,7 @@ from holdfast.files import ArtifactStore
 from holdfast.http import ApiError, CallerIdentity, IntakeGate
 from holdfast_grading.error_codes import (
     SPEAKING_OFF,
+    SPEAKING_OFF_LINE,
     TEXT_EMPTY,
     TEXT_TOO_LONG,
     UNKNOWN_SKILL,
@@ -62,8 +63,7 @@ class Intake:
             line = f"There is no skill {name[:40]!r}; choose {' or '.join(Skill)}."
             raise ApiError(UNKNOWN_SKILL, line, status=400) from None
         if skill is Skill.SPEAKING and not self.settings.grades_speech:
-            line = "Speech cannot be graded here: the setting STT_BASE_URL is missing."
-            raise ApiError(SPEAKING_OFF, line, status=409)
+            raise ApiError(SPEAKING_OFF, SPEAKING_OFF_LINE, status=409)
         return skill
 
     async def add(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.settings import BadSetting, Environment, Settings
+from holdfast_grading.graders.local_speech import model_folder
 from holdfast_grading.messages import Skill
 
 MEBIBYTE = 1024 * 1024
@@ -26,7 +27,9 @@ class GradingSettings:
         max_audio_bytes: the largest recording.
         allow_private: fetch from any address, this machine included; for development.
         broker_url: the RabbitMQ that takes requests to Celery workers; without it they are jobs.
-        stt_base_url: speech to text, OpenAI-compatible; without it speech is refused.
+        stt_base_url: speech to text, OpenAI-compatible.
+        speech_model: the folder of the model that transcribes on this machine; None where there is
+            an `stt_base_url` or a broker. Without any of these speech is refused.
         chatmock_base_url: the language model, OpenAI-compatible.
         gemini_api_key: the key of the Gemini API, used where there is no `chatmock_base_url`;
             without either, grading is offline.
@@ -41,6 +44,7 @@ class GradingSettings:
     allow_private: bool = False
     broker_url: str | None = field(default=None, repr=False)
     stt_base_url: str | None = None
+    speech_model: Path | None = None
     chatmock_base_url: str | None = None
     gemini_api_key: str | None = field(default=None, repr=False)
     gemini_base_url: str | None = None
@@ -64,6 +68,7 @@ class GradingSettings:
             allow_private=read.choice("FETCH_ALLOW_PRIVATE", "0", ("0", "1")) == "1",
             broker_url=read.text("RABBITMQ_URL"),
             stt_base_url=read.address("STT_BASE_URL"),
+            speech_model=_speech_model(read),
             chatmock_base_url=read.address("CHATMOCK_BASE_URL"),
             gemini_api_key=read.text("GEMINI_API_KEY"),
             gemini_base_url=read.address("GEMINI_BASE_URL"),
@@ -72,11 +77,17 @@ class GradingSettings:
     @property
     def grades_speech(self) -> bool:
         """Whether speech can be graded."""
-        return self.stt_base_url is not None
+        return self.stt_base_url is not None or self.speech_model is not None
 
     def seconds_for(self, skill: Skill) -> float:
         """Return in how many seconds a submission of `skill` must be graded."""
         return self.writing_seconds if skill is Skill.WRITING else self.speaking_seconds
+
+
+def _speech_model(read: Environment) -> Path | None:
+    wanted = read.choice("STT_LOCAL", "1", ("0", "1")) == "1"
+    elsewhere = read.address("STT_BASE_URL") or read.text("RABBITMQ_URL")
+    return model_folder() if wanted and elsewhere is None else None
 
 
 def _sla(read: Environment, name: str, default: float) -> float:

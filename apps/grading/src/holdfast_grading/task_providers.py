@@ -12,7 +12,7 @@ from holdfast import BreakerPolicy, Permanent, SharedRate, SystemClock
 from holdfast.fetch import Fetcher, FetchLimits
 from holdfast_grading.error_codes import INVALID_SCHEMA, SPEAKING_OFF
 from holdfast_grading.graders.rubric import GradingResult
-from holdfast_grading.graders.tools import LLM, Calls, GradingTools
+from holdfast_grading.graders.tools import LLM, STT, Calls, GradingTools
 from holdfast_grading.messages import GradingRequest, Skill, SubmissionPayload
 from holdfast_grading.settings import GradingSettings
 
@@ -97,7 +97,7 @@ class TaskProviders:
             Exception: the error that ended the call.
         """
         tools = self._tools()
-        if not tools.transcribes or LLM not in tools.downstreams:
+        if not {STT, LLM} <= set(tools.downstreams):
             raise Permanent(SPEAKING_OFF, "Speech needs STT_BASE_URL and a language model.")
 
         async def listen() -> str:

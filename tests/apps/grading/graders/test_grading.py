@@ -6,6 +6,7 @@ import json
 import pytest
 from tests.apps.grading.sounds import tone
 from tests.apps.grading.world import grading, loopback_fetcher
+from tests.support import speech
 from tests.support.providers import chatted
 
 from holdfast import CircuitOpenError, Engine, Permanent, SystemClock
@@ -13,6 +14,7 @@ from holdfast.fetch import PermanentFetchError
 from holdfast.files import ArtifactStore
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_grading.graders.grading import grade
+from holdfast_grading.graders.local_speech import NOTE
 from holdfast_grading.graders.tools import GradingTools
 from holdfast_grading.messages import GradingRequest, Skill, SubmissionPayload, moment
 from holdfast_grading.recordings import keep
@@ -130,6 +132,14 @@ def test_an_error_of_the_transcriber_is_passed_on_after_one_request(server, run,
     with pytest.raises(Exception, match="503"):
         run(request(audio_file=keep(files, tone())), stt_base_url=f"{server.url}/v1")
     assert len(server.requests) == 1
+
+
+def test_speech_is_transcribed_and_graded_without_any_service(run, tmp_path):
+    name = keep(ArtifactStore(tmp_path / "files"), speech.recording().read_bytes())
+    result = run(request(audio_file=name), Refusing(), speech_model=speech.speech_model())
+    assert speech.words(result.transcript).startswith(speech.SAID)
+    assert result.grader == "offline"
+    assert result.feedback.endswith(NOTE)
 
 
 def test_an_open_breaker_refuses_the_call(server, run):

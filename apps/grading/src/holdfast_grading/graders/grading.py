@@ -3,7 +3,8 @@
 import msgspec
 
 from holdfast import Permanent
-from holdfast_grading.error_codes import INVALID_SCHEMA, SPEAKING_OFF
+from holdfast_grading.error_codes import INVALID_SCHEMA, SPEAKING_OFF, SPEAKING_OFF_LINE
+from holdfast_grading.graders.local_speech import NOTE
 from holdfast_grading.graders.rubric import GradingResult
 from holdfast_grading.graders.tools import GradingTools
 from holdfast_grading.messages import GradingRequest, Skill
@@ -23,10 +24,11 @@ async def grade(request: GradingRequest, tools: GradingTools) -> GradingResult:
             raise Permanent(INVALID_SCHEMA, "a request for writing has no text")
         return await tools.grade_text(request.skill, text, request.request_id)
     if not tools.transcribes:
-        raise Permanent(SPEAKING_OFF, "Speech cannot be graded here: STT_BASE_URL is not set.")
+        raise Permanent(SPEAKING_OFF, SPEAKING_OFF_LINE)
     recording = await tools.recording(request)
     transcript = await tools.transcribe(recording, request.request_id)
     result = await tools.grade_text(
         request.skill, transcript, request.request_id, recording.seconds
     )
-    return msgspec.structs.replace(result, transcript=transcript)
+    feedback = f"{result.feedback} {NOTE}" if tools.transcribes_locally else result.feedback
+    return msgspec.structs.replace(result, transcript=transcript, feedback=feedback)

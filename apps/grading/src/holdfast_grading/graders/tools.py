@@ -9,6 +9,7 @@ from holdfast.files import ArtifactStore
 from holdfast_grading.graders.audio import Recording
 from holdfast_grading.graders.audio_decoder import AudioDecoder
 from holdfast_grading.graders.language_models import ChatMockGrader, GeminiGrader, TextGrader
+from holdfast_grading.graders.local_speech import LocalTranscriber
 from holdfast_grading.graders.offline import grade_offline
 from holdfast_grading.graders.rubric import GradingResult
 from holdfast_grading.graders.speech import Transcriber, audio_of
@@ -58,6 +59,8 @@ class GradingTools:
         self._grader = _text_grader(settings, shared_rate, clock)
         url = settings.stt_base_url
         self._transcriber = None if url is None else Transcriber(url)
+        model = settings.speech_model
+        self._local_transcriber = None if model is None else LocalTranscriber(model, clock)
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,10 +69,12 @@ class GradingTools:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the clients, the fetcher and the decoder."""
-        for client in (self._grader, self._transcriber, self._fetcher, self._decoder):
-            if client is not None:
-                await client.aclose()
+        """Close the clients and the fetcher, and end the child processes."""
+        for each in (
+            self._grader, self._transcriber, self._local_transcriber, self._fetcher, self._decoder,
+        ):  # fmt: skip
+            if each is not None:
+                await each.aclose()
 
     @property
     def downstreams(self) -> tuple[str, ...]:
@@ -80,7 +85,12 @@ class GradingTools:
     @property
     def transcribes(self) -> bool:
         """Whether speech can be turned into text."""
-        return self._transcriber is not None
+        return self._transcriber is not None or self.transcribes_locally
+
+    @property
+    def transcribes_locally(self) -> bool:
+        """Whether that is done on this machine."""
+        return self._local_transcriber is not None
 
     async def recording(self, request: GradingRequest) -> Recording:
         """Return the recording of a request; see `audio_of` and `AudioDecoder.decode`."""
@@ -89,11 +99,13 @@ class GradingTools:
         )
 
     async def transcribe(self, recording: Recording, request_id: str) -> str:
-        """Return what was said; see `Transcriber.transcribe`.
+        """Return what was said; see `Transcriber.transcribe` and `LocalTranscriber.transcribe`.
 
         Raises:
             CircuitOpenError: the breaker refuses the call.
         """
+        if self._local_transcriber is not None:
+            return await self._local_transcriber.transcribe(recording)
         transcriber = self._transcriber
         assert transcriber is not None  # the caller has asked `transcribes`
         # Not the key of the grade: both may be calls to one server, which must not mix them up.
