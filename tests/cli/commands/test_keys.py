@@ -37,6 +37,7 @@ def test_a_created_key_is_listed_without_its_secret_and_opens_until_it_is_revoke
     _, listed, _ = run("list")
     (row,) = rows(listed)
     assert (row["name"], row["owner"], row["organisation"]) == ("laptop of Ann", "ann", "acme")
+    assert row["job_owner"] == "key:4:acme:ann"
     assert row["revoked"] == "-"
     assert secret.startswith(row["begins"])
     assert secret not in listed

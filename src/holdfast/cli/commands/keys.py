@@ -23,7 +23,7 @@ APP = typer.Typer(
     rich_help_panel=CARE,
 )
 APPS = (APP,)
-_COLUMNS = ("id", "begins", "name", "owner", "organisation", "created", "revoked")
+_COLUMNS = ("id", "begins", "name", "owner", "organisation", "job_owner", "created", "revoked")
 
 
 @APP.command()
@@ -96,6 +96,7 @@ def _record(key: "ApiKey") -> dict[str, str | None]:
         "name": key.name,
         "owner": key.owner,
         "organisation": key.organisation,
+        "job_owner": key.job_owner,  # what `owners` and `erase` ask for
         "created": _to_seconds(moment(key.created_at)),
         "revoked": _to_seconds(moment(key.revoked_at)),
     }
