@@ -43,6 +43,7 @@ from holdfast.store.postgres.attempt_transaction import PostgresTransaction, Tra
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
 from holdfast.store.postgres.counters import Counters
 from holdfast.store.postgres.downstream_methods import DownstreamMethods
+from holdfast.store.postgres.enqueue_single import enqueue_one
 from holdfast.store.postgres.handler_connections import HandlerConnections
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
@@ -181,7 +182,7 @@ class PostgresStore(
     ) -> tuple[Enqueued, ...]:
         """Create `jobs`, all or none."""
         if len(jobs) == 1 and not most and jobs[0].dedup_key is None:
-            notified = await enqueue.enqueue_one(
+            notified = await enqueue_one(
                 self._database, self._lanes, jobs[0], now, self._notifier.work_payload()
             )
             if notified is not None:
