@@ -8,6 +8,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs import database_port
 from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
+from holdfast.jobs.owner_locks import OwnerLocks
 from holdfast.jobs.store_port import (
     Change,
     ClaimRequest,
@@ -91,6 +92,7 @@ class PostgresStore(
         self._migrates = migrate
         self._identity = Identity(self._database)
         self._lanes = Lanes(self._database)
+        self._owner_locks = OwnerLocks(seconds=timeout)
         self._ticker = Ticker(self._database, self._lanes, clock)
         self._notifier = Notifier(self._database, clock)
         self._counters = Counters(self._database)
@@ -188,7 +190,9 @@ class PostgresStore(
             if notified is not None:
                 await self._enqueued(jobs, notified=notified)
                 return (Enqueued(jobs[0].id, True),)
-        answers = await enqueue.enqueue(self._database, self._lanes, jobs, now, most or {})
+        answers = await enqueue.enqueue(
+            self._database, self._lanes, jobs, now, most or {}, self._owner_locks
+        )
         if any(answer.created for answer in answers):
             await self._enqueued(jobs)
         return answers
