@@ -24,7 +24,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreBusy(StoreUnavailable):
-    """Another process has locked the store."""
+    """Other work, mostly of another process, keeps the store or a part of it locked."""
 
 
 class StoreFull(StoreUnavailable):

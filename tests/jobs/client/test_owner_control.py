@@ -14,6 +14,7 @@ from holdfast import (
     OwnerUse,
     RateLimit,
     StorageExceeded,
+    StoreUnavailable,
     TooManyJobs,
     WorkerOptions,
 )
@@ -263,6 +264,22 @@ def test_blocks_of_one_owner_take_turns_so_that_checks_see_what_was_kept(sqlite_
                 found = await asyncio.gather(*every, return_exceptions=True)
             assert sum(isinstance(each, StorageExceeded) for each in found) == 2
             assert shop.kept == {"ann": [70, 30, 30], "cleo": [30, 30]}
+
+    asyncio.run(main())
+
+
+def test_the_wait_for_a_turn_ends(sqlite_url, monkeypatch):
+    monkeypatch.setattr("holdfast.jobs.client.owner_control._TURN_WAIT", 0.05)
+
+    async def main():
+        limits = OwnerLimits(waiting=5)
+        async with Engine(sqlite_url, owner_limits=limits) as engine, asyncio.timeout(8):
+            async with engine.owners.turn("ann"):
+                with pytest.raises(StoreUnavailable, match="'ann'"):
+                    async with engine.owners.turn("ann"):
+                        raise AssertionError("two blocks at once")
+            async with engine.owners.turn("ann"):
+                pass
 
     asyncio.run(main())
 

@@ -1,11 +1,9 @@
 """Limits of owners: look at them, change them, and refuse what would exceed them."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakValueDictionary
 
 from holdfast.clock import Clock
 from holdfast.errors import ErrorCode, HoldfastError
@@ -13,6 +11,7 @@ from holdfast.jobs.declare.registry import Registry
 from holdfast.jobs.exceptions import TooManyJobs
 from holdfast.jobs.operations_port import AuditEntry
 from holdfast.jobs.owner_limits import NO_LIMITS, OwnerLimits, default_for
+from holdfast.jobs.owner_locks import OwnerLocks
 from holdfast.jobs.owner_port import LimitedOwner
 from holdfast.jobs.store_port import Store
 from holdfast.resilience import checks
@@ -25,6 +24,9 @@ _NEAR = 1000
 lock, and time for each unfinished job."""
 MOST_COUNTED = 10_000
 """Unfinished jobs at which `OwnerControl.use` stops counting."""
+_TURN_WAIT = 10.0
+"""Seconds for which a block waits for its turn. Blocks take some ten milliseconds each, so a longer
+wait means a store or a disk that does not answer: a request must not wait for each before it."""
 _Counting = aclosing[AsyncGenerator[int, None]]
 _MOST_PARTS = 20
 """Numbers of an app's `stored_bytes` at which `OwnerControl.use` stops adding."""
@@ -104,7 +106,7 @@ class OwnerControl:
         self._clock = clock
         self._engine = engine
         self._none_until = 0.0
-        self._turns = WeakValueDictionary[str, asyncio.Lock]()
+        self._turns = OwnerLocks(seconds=_TURN_WAIT)
 
     async def limits(self, owner: str) -> OwnerLimits:
         """Return the limits that hold for `owner`."""
@@ -167,13 +169,15 @@ class OwnerControl:
 
         So a check sees what the blocks before it have kept; other processes have locks of their
         own. Owners without limits of jobs or storage are not locked. A block takes no other turn.
+
+        Raises:
+            StoreBusy: the blocks before it take more than 10 s.
         """
         limits = await self._limits_at_intake(owner)
         if owner is None or (limits.waiting is None and limits.storage_bytes is None):
             yield
             return
-        lock = self._turns.setdefault(owner, asyncio.Lock())
-        async with lock:
+        async with self._turns.hold([owner]):
             yield
 
     async def check_storage(self, owner: str | None, more: int) -> None:

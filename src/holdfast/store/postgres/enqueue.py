@@ -9,6 +9,7 @@ import asyncpg
 from holdfast.jobs.callers_thread import in_callers_thread
 from holdfast.jobs.exceptions import TooManyJobs
 from holdfast.jobs.model import Enqueued, NewJob
+from holdfast.jobs.owner_locks import OwnerLocks
 from holdfast.jobs.store_port import StoreError
 from holdfast.store.joining import Joined, join
 from holdfast.store.owner_limits import limits_to_check
@@ -17,6 +18,8 @@ from holdfast.store.postgres.connection import SQL, Connection, Database, rows
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lanes import Lane, Lanes
 
+# A call that waits for a lock of another process holds a connection: give up soon.
+_WAIT_BRIEFLY = "SET LOCAL lock_timeout = '10s'"
 _TEXTS = ("id", "kind", "queue", "arguments", "downstream", "dedup_key", "owner", "meta")
 
 
@@ -70,16 +73,21 @@ async def enqueue(
     jobs: Sequence[NewJob],
     now: float | None,
     most: Mapping[str, int],
+    locks: OwnerLocks,
 ) -> tuple[Enqueued, ...]:
     """Create `jobs` in a transaction of their own, in one round trip per page of history.
 
     Raises:
         TooManyJobs: an owner in `most` would have more unfinished jobs.
+        StoreBusy: other calls that create jobs of such an owner take too long.
     """
     while True:
         try:
             if most:
-                return await _enqueue_within(database, lanes, jobs, now, most)
+                database.check_open()
+                # Before a connection is borrowed: one owner's calls would use up the pool.
+                async with locks.hold(most):
+                    return await _enqueue_within(database, lanes, jobs, now, most)
             return await _enqueue(database, lanes, jobs, now)
         except UnknownLane:
             lanes.forget()
@@ -112,6 +120,7 @@ async def _enqueue_within(
     pages = _pages(jobs, await prepare(database, lanes, jobs, now))
 
     async def work(connection: Connection) -> tuple[Enqueued, ...]:
+        await connection.execute(_WAIT_BRIEFLY)
         for owner in sorted(most):
             await rows(connection, "enqueue_lock_owner", owner=owner)
         answers = await _enter(connection, jobs, pages, all_new=False)
@@ -122,53 +131,6 @@ async def _enqueue_within(
         return answers
 
     return await database.transaction(work)
-
-
-async def enqueue_one(
-    database: Database, lanes: Lanes, job: NewJob, now: float | None, payload: str | None
-) -> bool | None:
-    """Create a job without a dedup key.
-
-    Returns:
-        Whether the notification `payload` was sent with it; None if its id is taken.
-    """
-    while True:
-        given = await _parameters(lanes, job)
-        try:
-            created = await database.write("enqueue_one", **given, now=now, payload=payload)
-        except StoreError as error:
-            if isinstance(error.__cause__, asyncpg.UniqueViolationError):
-                return None
-            check_texts([job])
-            too_much = isinstance(error.__cause__, asyncpg.ProgramLimitExceededError)
-            if payload is None or not too_much:
-                raise
-            payload = None  # the server's queue of notifications may be full: it is only a hint
-        else:
-            if created:
-                return bool(created[0][0])
-            lanes.forget()
-
-
-async def _parameters(lanes: Lanes, job: NewJob) -> dict[str, Any]:
-    """Return `job` as the parameters of `enqueue_one`."""
-    lane = (job.queue, job.downstream or "", job.kind)
-    number = lanes.known_ids.get(lane)
-    return {
-        "lane": (await lanes.ids([lane]))[lane] if number is None else number,
-        "queue": job.queue,
-        "downstream": lane[1],
-        "kind": job.kind,
-        "id": job.id,
-        "status": job.status,
-        "arguments": job.arguments,
-        "priority": job.priority,
-        "max_attempts": job.max_attempts,
-        "run_at": job.run_at,
-        "deadline": job.deadline_at,
-        "owner": job.owner,
-        "meta": job.meta,
-    }
 
 
 async def _create(

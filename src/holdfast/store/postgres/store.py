@@ -8,6 +8,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.jobs import database_port
 from holdfast.jobs.control_port import WorkerRecord
 from holdfast.jobs.model import Enqueued, Finished, JobError, Lease, NewJob
+from holdfast.jobs.owner_locks import OwnerLocks
 from holdfast.jobs.store_port import (
     Change,
     ClaimRequest,
@@ -43,6 +44,7 @@ from holdfast.store.postgres.attempt_transaction import PostgresTransaction, Tra
 from holdfast.store.postgres.connection import Connection, Database, Row, rows
 from holdfast.store.postgres.counters import Counters
 from holdfast.store.postgres.downstream_methods import DownstreamMethods
+from holdfast.store.postgres.enqueue_single import enqueue_one
 from holdfast.store.postgres.handler_connections import HandlerConnections
 from holdfast.store.postgres.heartbeats import PostgresHeartbeats
 from holdfast.store.postgres.identity import Identity
@@ -90,6 +92,7 @@ class PostgresStore(
         self._migrates = migrate
         self._identity = Identity(self._database)
         self._lanes = Lanes(self._database)
+        self._owner_locks = OwnerLocks(seconds=timeout)
         self._ticker = Ticker(self._database, self._lanes, clock)
         self._notifier = Notifier(self._database, clock)
         self._counters = Counters(self._database)
@@ -181,13 +184,15 @@ class PostgresStore(
     ) -> tuple[Enqueued, ...]:
         """Create `jobs`, all or none."""
         if len(jobs) == 1 and not most and jobs[0].dedup_key is None:
-            notified = await enqueue.enqueue_one(
+            notified = await enqueue_one(
                 self._database, self._lanes, jobs[0], now, self._notifier.work_payload()
             )
             if notified is not None:
                 await self._enqueued(jobs, notified=notified)
                 return (Enqueued(jobs[0].id, True),)
-        answers = await enqueue.enqueue(self._database, self._lanes, jobs, now, most or {})
+        answers = await enqueue.enqueue(
+            self._database, self._lanes, jobs, now, most or {}, self._owner_locks
+        )
         if any(answer.created for answer in answers):
             await self._enqueued(jobs)
         return answers
