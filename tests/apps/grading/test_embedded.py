@@ -6,14 +6,19 @@ import json
 
 import pytest
 from tests.apps.grading.samples import new_submission
+from tests.apps.grading.sounds import tone
 from tests.apps.grading.world import ShiftedClock, grading_world
 from tests.support.providers import chatted, generated
 
 from holdfast import CircuitState, JobFilter, JobStatus, presets
+from holdfast.files import ArtifactStore
 from holdfast.messaging import JobPublisher
 from holdfast.testing.downstream import ScriptedDownstream, hang, reset, status
 from holdfast_grading import embedded
-from holdfast_grading.messages import GradingRequest, request_id_of
+from holdfast_grading.graders.local_speech import TranscriberBusy
+from holdfast_grading.graders.tools import GradingTools
+from holdfast_grading.messages import GradingRequest, Skill, SubmissionPayload, request_id_of
+from holdfast_grading.recordings import keep
 from holdfast_grading.tables import Status
 
 CRITERION = {"score": 8, "comment": "Clear."}
@@ -192,6 +197,31 @@ def test_a_request_that_takes_too_long_in_every_attempt_is_called_back(
         assert found.failure_reason == "GW_TIMEOUT"
 
     run(sqlite_url, tmp_path, scenario, shifted=True, chatmock_base_url=f"{model.url}/v1")
+
+
+def test_recordings_wait_for_the_transcriber_without_losing_attempts(
+    sqlite_url, tmp_path, monkeypatch
+):
+    asked = []
+
+    async def transcribe(self, recording, request_id):
+        asked.append(request_id)
+        if len(asked) <= 2 * presets.GRADING.max_attempts:
+            raise TranscriberBusy
+        return "I like trees."
+
+    monkeypatch.setattr(GradingTools, "transcribe", transcribe)
+    monkeypatch.setattr(embedded, "_BUSY_WAIT", 0.0)
+
+    async def scenario(world):
+        name = keep(ArtifactStore(tmp_path / "files"), tone())
+        payload = SubmissionPayload(audio_file=name)
+        submission_id = await submitted(world, skill=Skill.SPEAKING, payload=payload)
+        await world.settle()
+        found = await world.submissions.find(submission_id)
+        assert (found.status, found.attempts) == (Status.COMPLETED, 1)
+
+    run(sqlite_url, tmp_path, scenario, speech_model=tmp_path)
 
 
 def test_an_open_circuit_is_called_back_and_the_request_comes_back_after_the_cooldown(

@@ -26,6 +26,7 @@ from holdfast.errors import ERRORS
 from holdfast_grading.callbacks import receive
 from holdfast_grading.error_codes import PROVIDER_FAILED, UNKNOWN_SUBMISSION
 from holdfast_grading.graders.grading import grade
+from holdfast_grading.graders.local_speech import TranscriberBusy
 from holdfast_grading.graders.tools import GradingTools
 from holdfast_grading.messages import (
     CALLBACK,
@@ -42,6 +43,8 @@ POLICY = presets.GRADING
 GRADING_SECONDS = 290.0
 """Seconds that one attempt may take: fetching, transcribing and grading."""
 _SHORTEST_WAIT = 0.5
+_BUSY_WAIT = 4.0
+"""Seconds, and up to twice that, until a recording asks again for the transcriber."""
 
 
 class GradingAttempt:
@@ -50,7 +53,7 @@ class GradingAttempt:
     Args:
         ctx: the job's.
         tools: of the worker.
-        rng: spreads the requests that come back after a breaker was open.
+        rng: spreads the requests that come back.
     """
 
     def __init__(self, ctx: JobContext, tools: GradingTools, rng: Random) -> None:
@@ -76,6 +79,8 @@ class GradingAttempt:
                 result = await grade(request, self._tools)
         except CircuitOpenError as error:
             return await self._come_back(request, attempt, error)
+        except TranscriberBusy:
+            return await self._wait_for_transcriber(request, attempt)
         except Exception as error:
             await self._count(request, attempt)
             if categorize(error) is Category.PERMANENT or attempt >= POLICY.max_attempts:
@@ -105,14 +110,27 @@ class GradingAttempt:
         wait = cooldown if error.retry_at is None else max(_SHORTEST_WAIT, error.retry_at - now)
         # Spread, so that those who wait do not all come back at the same moment.
         delay = wait + self._rng.random() * cooldown / 3
-        again = msgspec.structs.replace(request, attempt=attempt)
         async with self._ctx.transaction() as connection:
             await self._send(connection, failed(request, error.code, str(error)))
-            await self._engine.outbox.add(
-                connection, request.submission_id, REQUEST, again.to_json(),
-                headers={"owner": self._ctx.owner}, delay=delay,
-            )  # fmt: skip
+            await self._ask_again(connection, request, attempt, delay)
         return "circuit open"
+
+    async def _wait_for_transcriber(self, request: GradingRequest, attempt: int) -> str:
+        """Let the same request come back soon; it takes no slot and no attempt meanwhile."""
+        delay = _BUSY_WAIT * (1 + self._rng.random())
+        async with self._ctx.transaction() as connection:
+            await self._ask_again(connection, request, attempt, delay)
+        return "transcriber busy"
+
+    async def _ask_again(
+        self, connection: object, request: GradingRequest, attempt: int, delay: float
+    ) -> None:
+        """Send the same request again, with the attempts that it has had."""
+        again = msgspec.structs.replace(request, attempt=attempt)
+        await self._engine.outbox.add(
+            connection, request.submission_id, REQUEST, again.to_json(),
+            headers={"owner": self._ctx.owner}, delay=delay,
+        )  # fmt: skip
 
     async def _given_up(self, request: GradingRequest, error: Exception) -> Permanent:
         """Send the error to the submission, and return what makes the job a dead letter."""

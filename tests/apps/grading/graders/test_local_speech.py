@@ -15,7 +15,11 @@ from holdfast import Category, Permanent, SystemClock, categorize
 from holdfast.children import BrokenFrame, ChildDied, ChildFailed, Death, FrameKind, json_answer
 from holdfast_grading.graders import local_speech
 from holdfast_grading.graders.audio import decode
-from holdfast_grading.graders.local_speech import LocalTranscriber, TranscribingStopped
+from holdfast_grading.graders.local_speech import (
+    LocalTranscriber,
+    TranscriberBusy,
+    TranscribingStopped,
+)
 
 
 def heard(*recordings):
@@ -58,6 +62,30 @@ def test_a_transcriber_that_dies_says_whose_fault_it_was(monkeypatch, raised, ca
     (error,) = heard(tone())
     assert categorize(error) is category
     assert isinstance(error, Permanent | TranscribingStopped)
+
+
+def test_a_recording_that_waits_too_long_for_its_turn_comes_back(monkeypatch, tmp_path):
+    monkeypatch.setattr(local_speech, "_TURN_SECONDS", 0.05)
+
+    async def main():
+        called, answered = asyncio.Event(), asyncio.Event()
+
+        async def call(*_, **__):
+            called.set()
+            await answered.wait()
+            return "said"
+
+        monkeypatch.setattr(local_speech.ConfinedFunction, "call", call)
+        transcriber, sound = LocalTranscriber(tmp_path, SystemClock()), decode(tone())
+        first = asyncio.create_task(transcriber.transcribe(sound))
+        await called.wait()
+        with pytest.raises(TranscriberBusy):
+            await transcriber.transcribe(sound)
+        answered.set()
+        assert await first == "said"
+        assert await transcriber.transcribe(sound) == "said"
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"words": "x"}'])

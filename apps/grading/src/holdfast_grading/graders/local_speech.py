@@ -1,5 +1,6 @@
 """Speech to text on this machine, by the small model for English that moonshine-voice brings."""
 
+import asyncio
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ NOTE = "The transcript was made on this machine by a small model for English; it
 _LIMITS = ChildLimits(memory_bytes=1536 * MEGABYTE, cpu_seconds=240.0, output_bytes=MEGABYTE)
 _CALL_SECONDS = 240.0
 """The longest recording takes about a minute of one processor."""
+_TURN_SECONDS = 5.0
+"""How long a recording waits for its turn before its job makes room for others."""
 _PACKAGE = "moonshine_voice"
 
 
@@ -28,6 +31,10 @@ class TranscribingStopped(HoldfastError):
     """A transcriber was stopped from outside or was not free; the next attempt may succeed."""
 
     code = ErrorCode.UNKNOWN
+
+
+class TranscriberBusy(Exception):
+    """Other recordings are being transcribed; this one comes back."""
 
 
 def model_folder() -> Path | None:
@@ -54,6 +61,7 @@ class LocalTranscriber:
             options=str(model),
             children=1,
         )
+        self._turn = asyncio.Lock()
 
     async def aclose(self) -> None:
         """End the child."""
@@ -64,8 +72,20 @@ class LocalTranscriber:
 
         Raises:
             Permanent: `NO_SPEECH`, or `AUDIO_UNREADABLE`: it takes more than is allowed.
+            TranscriberBusy: come back.
             TranscribingStopped: try again.
         """
+        try:
+            async with asyncio.timeout(_TURN_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise TranscriberBusy from None
+        try:
+            return await self._transcribe(recording)
+        finally:
+            self._turn.release()
+
+    async def _transcribe(self, recording: Recording) -> str:
         try:
             text = await self._function.call("transcribe", _text, recording.data)
         except TimeoutError:
