@@ -2,6 +2,7 @@
 
 import contextlib
 
+import pytest
 from fastapi import APIRouter, Request
 from tests.http.live_server import Order, demo_app
 
@@ -32,6 +33,10 @@ class Mill(ServedApp):
             async for piece in request.stream():
                 size += len(piece)
             return {"size": size}
+
+        @router.put("/sacks")
+        async def replace(request: Request):
+            return {"size": len(await request.body())}
 
         inner = APIRouter(prefix="/harvest")
 
@@ -71,6 +76,21 @@ def test_only_a_route_that_streams_takes_a_large_body(serve):
     nested = serving.client.post("/api/mill/harvest/wagons", content=b"x" * 5000)
     assert nested.json() == {"size": 5000}
     assert serving.client.post("/api/mill/orders", content=b"x" * 5000).status_code == 413
+    assert serving.client.put("/api/mill/sacks", content=b"x" * 5000).status_code == 413
+    assert serving.client.put("/api/mill/sacks", content=b"x" * 500).json() == {"size": 500}
+
+
+def test_a_streamed_route_whose_path_has_a_parameter_is_refused_at_the_start(serve):
+    class Silo(ServedApp):
+        def routes(self, state):
+            router = APIRouter(prefix="/api/silos")
+            router.add_api_route(
+                "/{silo}/grain", lambda silo: silo, methods=["PUT"], tags=["streamed"]
+            )
+            return router
+
+    with pytest.raises(ValueError, match=r"PUT /api/silos/\{silo\}/grain .* no parameters"):
+        serve(served=Silo(demo_app()))
 
 
 def test_an_error_of_an_app_has_the_common_form_and_its_own_fields(serve):

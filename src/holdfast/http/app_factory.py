@@ -45,7 +45,8 @@ from holdfast.jobs.engine import StoreEngine
 from holdfast.outbox import Outbox
 
 STREAMED = "streamed"
-"""A tag for routes that read their bodies piece by piece and count for themselves."""
+"""A tag for routes that read their bodies piece by piece and count for themselves. Their paths have
+no parameters."""
 
 
 def create_app(
@@ -65,8 +66,8 @@ def create_app(
     `holdfast.telemetry.prometheus`; without it there is no such route.
 
     Raises:
-        ValueError: a fact of an app has the name of a field that every job has, or the installation
-            lacks files of the dashboard.
+        ValueError: a fact of an app has the name of a field that every job has, a route that is
+            `STREAMED` has parameters in its path, or the installation lacks files of the dashboard.
     """
     served = [each if isinstance(each, ServedApp) else ServedApp(each) for each in apps]
     state = new_state(engine, served, settings, outbox=outbox, dlq=dlq, metrics=metrics)
@@ -140,18 +141,29 @@ class _BuiltAtFirstRequest:
         await self._app()(scope, receive, send)
 
 
-def _include_apps(app: FastAPI, served: Iterable[ServedApp], state: ServerState) -> frozenset[str]:
-    """Add the routes of the apps; return the paths of those that are `STREAMED`."""
-    streamed: set[str] = set()
+def _include_apps(
+    app: FastAPI, served: Iterable[ServedApp], state: ServerState
+) -> frozenset[tuple[str, str]]:
+    """Add the routes of the apps; return the methods and paths of those that are `STREAMED`."""
+    streamed: set[tuple[str, str]] = set()
     for each in served:
         routes = each.routes(state)
         if routes is None:
             continue
         app.include_router(routes)
         # Also those of routers that it includes.
-        streamed |= {
-            route.path
-            for route in iter_route_contexts(routes.routes)
-            if route.path is not None and STREAMED in (getattr(route, "tags", None) or ())
-        }
+        for route in iter_route_contexts(routes.routes):
+            if route.path is not None and STREAMED in (getattr(route, "tags", None) or ()):
+                streamed |= {(method, route.path) for method in route.methods or ()}
+    _check_streamed(streamed)
     return frozenset(streamed)
+
+
+def _check_streamed(streamed: Iterable[tuple[str, str]]) -> None:
+    for method, path in sorted(streamed):
+        # The limits of a body are chosen before routing, by the path as it is.
+        if "{" in path:
+            raise ValueError(
+                f"the route {method} {path} is tagged {STREAMED!r}, so its path may have no "
+                "parameters: take them from the query or from headers"
+            )

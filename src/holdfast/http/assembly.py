@@ -62,12 +62,17 @@ def use_state(app: FastAPI, state: ServerState) -> None:
 
 
 def add_middleware(
-    app: FastAPI, state: ServerState, streamed: frozenset[str], *, api_keys: bool = True
+    app: FastAPI,
+    state: ServerState,
+    streamed: frozenset[tuple[str, str]],
+    *,
+    api_keys: bool = True,
 ) -> None:
     """Add what holds for every request.
 
-    `streamed` are paths that count their bodies themselves. Without `api_keys`, requests are of
-    sessions and operators alone, and another bearer token is not refused.
+    `streamed` are methods and paths of routes that count their bodies themselves. Without
+    `api_keys`, requests are of sessions and operators alone, and another bearer token is not
+    refused.
     """
     settings, clock = state.settings, state.clock
     # The last one added is the first to see a request: the session is known to the others.

@@ -22,23 +22,24 @@ class BodyLimits:
     """How much of a body is taken in, for how long, and until when.
 
     Args:
-        most_bytes: the largest body of a request whose path is not among `streamed`.
+        most_bytes: the largest body of a request that is not among `streamed`.
         seconds: the time in which such a body must have come.
-        streamed: paths that read their bodies piece by piece and count for themselves.
+        streamed: methods and paths of routes that read their bodies piece by piece and count for
+            themselves.
         stopping: set when the server is about to stop: no more of any body is waited for.
         clock: where time comes from.
     """
 
     most_bytes: int
     seconds: float
-    streamed: frozenset[str]
+    streamed: frozenset[tuple[str, str]]
     stopping: asyncio.Event
     clock: Clock
 
     def declared_too_large(self, scope: Scope) -> bool:
         """Say whether the request declares a body that is too large, so none of it is read."""
         declared = Headers(scope=scope).get("content-length", "")
-        counted = scope["path"] not in self.streamed
+        counted = not self._is_streamed(scope)
         return counted and declared.isdigit() and int(declared) > self.most_bytes
 
     def body(self, scope: Scope, receive: Receive) -> "LimitedBody | None":
@@ -46,9 +47,12 @@ class BodyLimits:
         headers = Headers(scope=scope)
         if "transfer-encoding" not in headers and headers.get("content-length", "0") == "0":
             return None
-        if scope["path"] in self.streamed:
+        if self._is_streamed(scope):
             return LimitedBody(receive, self.clock)
         return LimitedBody(receive, self.clock, self.most_bytes, self.seconds)
+
+    def _is_streamed(self, scope: Scope) -> bool:
+        return (scope["method"], scope["path"]) in self.streamed
 
 
 class LimitedBody:

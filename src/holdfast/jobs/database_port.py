@@ -38,7 +38,7 @@ class DatabaseTransaction(Protocol):
             StoreError: the statement is wrong; the driver's error is its `__cause__`.
             KeyError: a parameter is missing.
             ContextError: the statement would begin, commit or roll back a transaction; or this one
-                was that of a handler, and is over.
+                has ended.
         """
         ...
 

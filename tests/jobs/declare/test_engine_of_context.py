@@ -2,11 +2,12 @@
 
 import asyncio
 import inspect
+from typing import Any, get_type_hints
 
 import pytest
 
 from holdfast import App, Engine, JobContext
-from holdfast.jobs.declare.handler_engine import EngineMethods
+from holdfast.jobs.declare.handler_engine import EngineMethods, HandlerEngine
 
 METHODS = [
     name for name, value in vars(EngineMethods).items() if callable(value) and name[0] != "_"
@@ -44,3 +45,8 @@ def test_the_type_that_editors_see_has_attributes_of_the_engine(tmp_path):
     engine = Engine(f"sqlite:///{tmp_path}/work.db")
     assert {name for name in EngineMethods.__annotations__ if not hasattr(engine, name)} == set()
     assert isinstance(Engine.database, property)
+
+
+def test_its_annotation_can_be_resolved_at_run_time():
+    assert get_type_hints(JobContext.engine.fget) == {"return": HandlerEngine}
+    assert HandlerEngine is Any

@@ -59,6 +59,39 @@ def test_a_block_that_ends_its_transaction_is_refused(play):
     play(scenario)
 
 
+async def one(tx):
+    await tx.fetch("SELECT 1")
+
+
+async def many(tx):
+    await tx.execute_many("SELECT 1", [{}])
+
+
+@pytest.mark.parametrize("run", [one, many])
+def test_no_statement_runs_after_the_end_of_the_transaction(play, run):
+    """It would be committed by itself."""
+
+    async def scenario(store):
+        async with store.database.transaction() as tx:
+            await tx.connection.execute("ROLLBACK")
+            with pytest.raises(ContextError, match="was ended inside its block"):
+                await run(tx)
+            await tx.connection.execute("BEGIN")
+            await run(tx)
+
+    play(scenario)
+
+
+def test_a_commit_after_nested_comments_is_refused(play):
+    async def scenario(store):
+        async with store.database.transaction() as tx:
+            with pytest.raises(ContextError, match="COMMIT is refused"):
+                await tx.fetch("/* a /* b */ c */ COMMIT")
+            assert tx.connection.is_in_transaction()
+
+    play(scenario)
+
+
 def test_a_connection_that_is_never_returned_is_waited_for_only_so_long(play):
     async def scenario(store):
         async with store.database.transaction():
@@ -69,15 +102,11 @@ def test_a_connection_that_is_never_returned_is_waited_for_only_so_long(play):
     play(scenario, connections=1, timeout=0.5)
 
 
-async def by_statement(tx):
-    await tx.fetch("SELECT 1")
-
-
 async def by_driver(tx):
     await tx.connection.fetch("SELECT 1")
 
 
-@pytest.mark.parametrize("use", [by_statement, by_driver])
+@pytest.mark.parametrize("use", [one, by_driver])
 def test_a_connection_that_is_cut_inside_the_block_is_an_outage(play, use):
     async def scenario(store):
         async def cut():

@@ -1,26 +1,27 @@
 """A tick returns its result even if something after it fails."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
-from tests.store.postgres.conftest import ANY, jobs
+from tests.store.postgres.conftest import ANY, BROKEN, jobs
 from tests.support.waiting import SOON
 
 from holdfast.jobs.downstreams.record import CallReport, DownstreamSettings, Verdict
-from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob
-from holdfast.jobs.store_port import ClaimRequest, StoreUnavailable, StoreUnusable
+from holdfast.jobs.model import Completed, Finished, JobStatus, NewJob, Retry
+from holdfast.jobs.store_port import ClaimRequest, StoreError, StoreUnavailable, StoreUnusable
 from holdfast.resilience.policy import BreakerPolicy
 from holdfast.store.postgres.connection import check_server
 from holdfast.store.postgres.downstream_records import KnownDownstreams
 
 
-def broken(database, method, query=None):
+def broken(database, method, query=None, error=StoreUnavailable):
     """Make one method of `database` fail, for one query or for all."""
     original = getattr(database, method)
 
     async def fail(*arguments, **parameters):
         if query is None or arguments[0] == query:
-            raise StoreUnavailable("gone")
+            raise error("gone")
         return await original(*arguments, **parameters)
 
     return fail
@@ -54,6 +55,35 @@ def test_an_outage_after_the_reports_are_committed_still_answers_them(play, monk
         assert (await store.get("job-00000")).status is JobStatus.COMPLETE
         monkeypatch.undo()
         assert len((await store.tick("w", claim=ANY)).claims) == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreError])
+def test_retries_count_as_suspects_if_those_that_lost_a_worker_cannot_be_read(
+    play, monkeypatch, caplog, error
+):
+    """The tick is committed by then: its reports and its claims are answered."""
+
+    async def scenario(store):
+        await store.enqueue(jobs(3))
+        claims = (await store.tick("w", claim=ANY)).claims
+        await store.tick("w", [Finished(claim.lease, Retry(0.0, BROKEN)) for claim in claims[1:]])
+        await store.enqueue(jobs(1, prefix="next"))
+        fails = broken(store._database, "rows", "claim_lost_workers", error)
+        monkeypatch.setattr(store._database, "rows", fails)
+        request = replace(ANY, with_lost_workers=True)
+        result = await store.tick("w", [Finished(claims[0].lease, Completed())], request)
+        assert (result.refused, result.claim_lost) == ((), False)
+        assert {claim.job_id: claim.lost_worker for claim in result.claims} == {
+            "job-00001": True,
+            "job-00002": True,
+            "next-00000": False,
+        }
+        assert (await store.get("job-00000")).status is JobStatus.COMPLETE
+        finished = [Finished(claim.lease, Completed()) for claim in result.claims]
+        assert (await store.tick("w", finished)).refused == ()
+        assert "gone" in caplog.text
 
     play(scenario)
 

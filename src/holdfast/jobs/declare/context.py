@@ -5,7 +5,7 @@ Also what surrounds the handler: the state of its app, jobs that follow it, its 
 
 import logging
 import threading
-from collections.abc import Generator, MutableMapping
+from collections.abc import Generator
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
@@ -16,6 +16,7 @@ from holdfast.jobs.database_port import Database
 from holdfast.jobs.declare.attempt_scope import AttemptScope, TransactionBlock
 from holdfast.jobs.declare.context_port import ContextPort
 from holdfast.jobs.declare.job_handle import PendingJob, RequestOptions
+from holdfast.jobs.declare.job_logger import JobLogger
 from holdfast.jobs.declare.kinds import JobKind
 from holdfast.jobs.declare.slot_meta import slot_in
 from holdfast.jobs.declare.validation import UNSTORABLE
@@ -28,6 +29,9 @@ from holdfast.resilience.policy import RateLimit
 if TYPE_CHECKING:
     from holdfast.jobs.declare.handler_engine import HandlerEngine
     from holdfast.jobs.declare.job_function import JobFunction
+else:
+    # For those who resolve annotations; the module of the type imports this one.
+    HandlerEngine = Any
 
 ArgsT = TypeVar("ArgsT")
 ResultT = TypeVar("ResultT")
@@ -72,17 +76,6 @@ class ProgressNote:
 _NOTED = ProgressNote()
 _LOCK = threading.Lock()
 """Shared by all contexts: it is held only for a few assignments, and a lock each costs more."""
-
-
-class JobLogger(logging.LoggerAdapter[logging.Logger]):
-    """Add `job_id`, `kind`, `attempt` and `owner` to every record, beside the caller's `extra`."""
-
-    def process(
-        self, msg: Any, kwargs: MutableMapping[str, Any]
-    ) -> tuple[Any, MutableMapping[str, Any]]:
-        """Return the message unchanged and `kwargs` with the job's fields in `extra`."""
-        kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
-        return msg, kwargs
 
 
 class JobContext:

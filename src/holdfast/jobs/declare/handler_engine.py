@@ -161,3 +161,5 @@ if TYPE_CHECKING:
     # such as the outbox, is untyped.
     class HandlerEngine(EngineMethods, Any):  # type: ignore[misc]
         """What a handler gets as `ctx.engine`."""
+else:
+    HandlerEngine = Any  # a protocol cannot have it as a base at run time

@@ -27,12 +27,20 @@ from holdfast.store.postgres.handler_connections import HandlerConnections
 
 _log = logging.getLogger("holdfast.store")
 
+_NO_TRANSACTION = (
+    "the transaction was ended inside its block, so this statement would be committed by itself: "
+    "leave the end of the transaction to the block that began it"
+)
+
 Committed = Callable[[Sequence[NewJob]], Awaitable[None]]
 """Called with jobs that were enqueued in a transaction, after its commit."""
 
 
 class PostgresStatements:
-    """Implements `DatabaseTransaction` on an asyncpg connection; `where` names the database."""
+    """Implements `DatabaseTransaction` on an asyncpg connection; `where` names the database.
+
+    No statement runs once the transaction has ended: it would be committed by itself.
+    """
 
     def __init__(self, connection: Connection, where: str) -> None:
         self.connection = connection
@@ -40,17 +48,24 @@ class PostgresStatements:
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement and return its rows."""
-        refuse_control(sql)
+        refuse_control(sql, "postgresql")
         with translated(self._where):
+            self._check_open()
             return await _fetch(self.connection, sql, parameters or {})
 
     async def execute_many(self, sql: str, parameters: Iterable[Mapping[str, Any]]) -> None:
         """Run one statement once for each of `parameters`."""
-        refuse_control(sql)
+        refuse_control(sql, "postgresql")
         text, names = numbered(sql)
         every = [[each[name] for name in names] for each in parameters]
         with translated(self._where):
+            self._check_open()
             await self.connection.executemany(text, every)
+
+    def _check_open(self) -> None:
+        # On a connection that is gone the statement itself fails, as an outage.
+        if not self.connection.is_closed() and not self.connection.is_in_transaction():
+            raise ContextError(_NO_TRANSACTION)
 
 
 class PostgresDatabase:

@@ -65,8 +65,9 @@ def _admitted(generation: int | None) -> Admitted:
 class CheckedClaim:
     """One claim inside a transaction; `request` is None where there are only reports to judge.
 
-    `given` is its time, None for the server's; that is needed to claim only, and then `now` has it.
-    `lanes` (as `names`), `scanned` and `idle` are what `ClaimMemory.learn` takes.
+    `given` is the time of the claim in epoch seconds. None stands for the server's time, which only
+    a claim can ask for: without a request, give a time. After `run`, `now` is the time that was
+    used, and `lanes` (as `names`), `scanned` and `idle` are what `ClaimMemory.learn` takes.
     """
 
     connection: Connection

@@ -6,93 +6,34 @@ claim finds such lanes; the first time, the reports are committed by then, and a
 claims.
 """
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
-from holdfast.jobs.downstreams.record import CallReport, DownstreamRecord, by_downstream
+from holdfast.jobs.downstreams.record import CallReport, by_downstream
 from holdfast.jobs.model import Claim, Completed, Finished, Lease, NewJob
-from holdfast.jobs.store_port import (
-    ClaimRequest,
-    FailedJob,
-    Overruled,
-    Refused,
-    StoreUnavailable,
-    TickResult,
-)
-from holdfast.store.postgres.claim import CheckedClaim, Started, timed_out_job, unchecked
+from holdfast.jobs.store_port import ClaimRequest, StoreError, StoreUnavailable, TickResult
+from holdfast.store.postgres.claim import CheckedClaim, Started
 from holdfast.store.postgres.claim_memory import NO_LANES, ClaimMemory
 from holdfast.store.postgres.columns import PAGE, TIMEOUT_COLUMNS
-from holdfast.store.postgres.connection import Connection, Database, Row, rows
+from holdfast.store.postgres.connection import Connection, Database, rows
 from holdfast.store.postgres.downstream_records import KnownDownstreams
 from holdfast.store.postgres.enqueue import Prepared, UnknownLane, create_in, prepare
-from holdfast.store.postgres.finish import (
-    NO_REPORTS,
-    OVERRULINGS,
-    REFUSALS,
-    report_columns,
-    wakes,
-)
+from holdfast.store.postgres.finish import NO_REPORTS, report_columns, wakes
 from holdfast.store.postgres.lanes import Lane, Lanes
+from holdfast.store.postgres.tick_work import TickWork
+
+_log = logging.getLogger("holdfast.store")
 
 _SEQS_KEPT = 100_000
 _NOTHING = repeat(None)
 _NO_CLAIM: dict[str, Any] = {
     "queues": [], "kinds": [], "limited": [], "limit": None, "lease": None, **NO_LANES,
 }  # fmt: skip
-
-
-@dataclass(slots=True)
-class TickWork:
-    """What one tick did so far."""
-
-    now: float = 0.0
-    refused: list[Refused] = field(default_factory=list)
-    overruled: list[Overruled] = field(default_factory=list)
-    started: list[Started] = field(default_factory=list)
-    timed_out: list[FailedJob] = field(default_factory=list)
-    moved: list[DownstreamRecord] = field(default_factory=list)
-    wake_at: float | None = None
-    outdated: bool = False
-    needs_check: bool = False
-    lanes: dict[int, Lane] = field(default_factory=dict)
-    scanned: tuple[Sequence[int], float] | None = None
-    idle: Sequence[int] = ()
-    claim_lost: bool = False
-
-    def read(self, finished: Sequence[Finished], lines: Sequence[Row]) -> None:
-        """Take in the lines of an answer."""
-        for line in lines:
-            match line["what"]:
-                case "claims":
-                    self.started.append(unchecked(line))
-                case "stale" | "late" as reason:
-                    lease = finished[line["number"] - 1].lease
-                    self.refused.append(Refused(lease, REFUSALS[reason]))
-                case "failed" | "cancelled" as target:
-                    lease = finished[line["number"] - 1].lease
-                    self.overruled.append(Overruled(lease, OVERRULINGS[target]))
-                case "timed_out":
-                    self.timed_out.append(timed_out_job(line))
-                case "wake":
-                    self.wake_at = line["at"]
-                case "now":
-                    self.now = line["at"]
-                case "outdated":
-                    self.outdated = True
-                case "check":
-                    self.needs_check = True
-                case "lanes":
-                    names = zip(line["queues"], line["downstreams"], line["kinds"], strict=True)
-                    self.lanes |= zip(line["lanes"], names, strict=True)
-                case "scanned":
-                    self.scanned = line["lanes"] or (), line["at"]
-                case "idle":
-                    self.idle = line["lanes"]
 
 
 class Ticker:
@@ -306,7 +247,8 @@ class Ticker:
     async def _lost_workers(self, request: ClaimRequest | None, work: TickWork) -> Collection[int]:
         """Return which of the claimed jobs have lost a worker, where the request asks for them.
 
-        If the store cannot be reached meanwhile, the worker takes the whole answer for lost.
+        The reports and the claims are committed by then, and answered even where this fails: all
+        that were tried before count as suspects, which the worker starts one by one.
         """
         if request is None or not request.with_lost_workers:
             return ()
@@ -318,7 +260,11 @@ class Ticker:
         ]
         if not tried:
             return ()
-        found = await self._database.rows("claim_lost_workers", seqs=tried)
+        try:
+            found = await self._database.rows("claim_lost_workers", seqs=tried)
+        except StoreError as error:
+            _log.warning("which of %d jobs have lost a worker is unknown: %s", len(tried), error)
+            return set(tried)
         return {row["seq"] for row in found}
 
     def _result(

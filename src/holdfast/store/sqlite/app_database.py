@@ -77,13 +77,13 @@ class SQLiteStatements:
 
     async def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement and return its rows."""
-        refuse_control(sql, apsw.complete)
+        refuse_control(sql, "sqlite")
         with translated(self._path):
             return await self._run(partial(execute, self.connection, sql, parameters or {}))
 
     async def execute_many(self, sql: str, parameters: Iterable[Mapping[str, Any]]) -> None:
         """Run one statement once for each of `parameters`."""
-        refuse_control(sql, apsw.complete)
+        refuse_control(sql, "sqlite")
         every = list(parameters)
         with translated(self._path):
             await self._run(
