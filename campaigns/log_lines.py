@@ -104,7 +104,9 @@ SERVER = (
 """Lines of PostgreSQL servers: level and message."""
 
 _LOST = (
-    r"server conn crashed\?|invalid server parameter|pgbouncer cannot connect to server"
+    # The first where the pooler read from the dead server, the second where it wrote to it.
+    r"server conn crashed\?|server connection closed"
+    r"|invalid server parameter|pgbouncer cannot connect to server"
     r"|failed to send welcome message"  # to a client that is gone: killed while it logged in
 )
 

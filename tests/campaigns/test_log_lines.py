@@ -16,6 +16,7 @@ RETRIED = (
 )
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: no'
 SERVER = "2026-01-02 03:04:05.678 UTC [42] "
+POOLED = "WARNING C-0x1: d/u@127.0.0.1:1 pooler error"
 
 
 def findings(read, text):
@@ -32,6 +33,10 @@ def findings(read, text):
         ("worker", ""),
         ("server", f"{SERVER}LOG:  starting\n{SERVER}FATAL:  the database system is starting up"),
         ("pooler", f"{SERVER}ERROR S: login failed: FATAL: the database system is shutting down"),
+        (
+            "pooler",
+            f"{SERVER}{POOLED}: server connection closed",
+        ),
     ],
 )
 def test_listed_lines_are_no_findings(read, text):
@@ -48,7 +53,7 @@ def test_listed_lines_are_no_findings(read, text):
         ("worker", f"{STALE}\nException in thread heartbeat:"),
         ("server", f"{SERVER}ERROR:  deadlock detected"),
         ("server", f"{SERVER}PANIC:  could not write to file"),
-        ("pooler", f"{SERVER}WARNING C-0x1: d/u@127.0.0.1:1 pooler error: query_wait_timeout"),
+        ("pooler", f"{SERVER}{POOLED}: query_wait_timeout"),
     ],
 )
 def test_other_lines_are_findings(read, text):
