@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 
 import pytest
 from tests.apps.ingestion.world import World
@@ -86,3 +87,17 @@ def is_sqlite(world):
 
 def test_shallow_metadata_is_read_as_it_was_given():
     assert stored_metadata('{"a": {"b": [1]}}') == {"a": {"b": [1]}}
+
+
+def test_a_value_may_be_as_long_as_the_limit_allows(database_url, tmp_path):
+    """It is random, so that no database can compress it."""
+    note = random.Random(1).randbytes(15 * 512).hex()
+
+    async def scenario():
+        async with World(database_url, tmp_path) as world:
+            document_id = await world.add(content="words", metadata={"note": note})
+            found = await world.client.get("/v3/documents", params={"metadata": f"note:{note}"})
+            (document,) = found.json()["documents"]
+            assert (document["id"], document["metadata"]) == (document_id, {"note": note})
+
+    asyncio.run(scenario())
