@@ -138,7 +138,7 @@ class Processor:
 
         Raises:
             OtherSiteFailed: a site failed to which the document's own has redirected.
-            FetchError: the document's own site failed, or a site answered that it is no use.
+            FetchError: the document's own site failed, or another try cannot help.
         """
         assert item.url is not None
         try:
