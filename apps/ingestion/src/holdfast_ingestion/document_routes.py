@@ -14,7 +14,7 @@ from holdfast.fetch import FetchError
 from holdfast.http import ApiError, Caller, ErrorOut
 from holdfast_ingestion.document_state import Stage
 from holdfast_ingestion.intake import DOCUMENT_ID, Intake, Taken
-from holdfast_ingestion.metadata import parsed_metadata
+from holdfast_ingestion.metadata import is_filter, parsed_metadata
 from holdfast_ingestion.repository import ListFilter
 from holdfast_ingestion.request_body import is_form, read_form, read_json
 from holdfast_ingestion.schemas import (
@@ -116,7 +116,7 @@ class DocumentApi:
             org_id=storable(org_id),
             type=storable(document_type),
             url=self._address(storable(url)),
-            metadata=dict(map(_pair, metadata or ())),
+            metadata=tuple(map(_filter, metadata or ())),
         )
         found = await self._intake.documents.page(
             caller.organisation, where, before=cursor or None, limit=limit + 1
@@ -263,12 +263,11 @@ def _is_begun(taken: Taken) -> bool:
     return taken.created or taken.is_retried
 
 
-def _pair(text: str) -> tuple[str, str]:
-    key, colon, value = text.partition(":")
-    if not key or not colon or "\0" in text:
+def _filter(text: str) -> str:
+    if not is_filter(text) or "\0" in text:
         line = "A filter by metadata is written key:value."
         raise ApiError(ErrorCode.VALIDATION_ERROR, line)
-    return key, value
+    return text
 
 
 def storable(text: str | None) -> str | None:

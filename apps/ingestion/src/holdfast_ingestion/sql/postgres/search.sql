@@ -32,8 +32,9 @@ WHERE documents.organisation = :organisation
         SELECT 1 FROM json_array_elements(CAST(:wanted AS json)) AS wanted
         WHERE NOT EXISTS (
             SELECT 1 FROM {{metadata}} AS metadata
-            WHERE metadata.document = documents.id AND metadata.key = wanted ->> 'key'
-                AND metadata.value = wanted ->> 'value'
+            WHERE metadata.document = documents.id
+                AND metadata.key || ':' || metadata.value
+                    IN (SELECT json_array_elements_text(wanted.value))
         )
     )
 ORDER BY documents.id DESC

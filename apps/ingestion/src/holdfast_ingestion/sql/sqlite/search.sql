@@ -32,8 +32,8 @@ WHERE documents.organisation = :organisation
         SELECT 1 FROM json_each(:wanted) AS wanted
         WHERE NOT EXISTS (
             SELECT 1 FROM {{metadata}} AS metadata
-            WHERE metadata.document = documents.id AND metadata.key = wanted.value ->> 'key'
-                AND metadata.value = wanted.value ->> 'value'
+            WHERE metadata.document = documents.id
+                AND metadata.key || ':' || metadata.value IN (SELECT value FROM json_each(wanted.value))
         )
     )
 ORDER BY documents.id DESC
