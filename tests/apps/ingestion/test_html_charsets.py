@@ -1,4 +1,4 @@
-"""HTML is stored as it reads, whatever its `meta` element declares and whichever way it comes in."""
+"""HTML is stored as it reads, whatever its `meta` element declares and however it comes in."""
 
 import asyncio
 
@@ -46,7 +46,7 @@ WAYS = {
     "JSON that declares UTF-16": lambda world: by_json(world, "utf-16"),
     "the text form of the page": lambda world: by_page(world, "iso-8859-1"),
     "a file": lambda world: by_file(world, "iso-8859-1", "latin-1"),
-    "a file without a name": lambda world: by_nameless_file(world),
+    "a file without a name": by_nameless_file,
     "UTF-8 that declares UTF-16": lambda world: by_file(world, "utf-16", "utf-8"),
     "UTF-8 with a byte order mark": lambda world: by_file(
         world, "windows-1252", "utf-8", mark=b"\xef\xbb\xbf"

@@ -17,7 +17,7 @@ _MOST_KEYS = 50
 _LONGEST_KEY = 100
 _MOST_BYTES = 16 * 1024
 _UNSTORABLE = re.compile("[\ud800-\udfff]|" r"(?<!\\)(?:\\\\)*\\u0000")
-"""In JSON: half a character, or NUL, which JSON escapes. A backslash of the text is escaped itself."""
+"""In JSON: half a character, or NUL, which is escaped. A backslash of the text is escaped itself."""
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
@@ -88,7 +88,7 @@ def filter_spellings(text: str) -> list[str]:
     """Return what `text`, a filter `key:value`, may be stored as: a key, a colon and `filter_text`.
 
     Any colon may be the one between the key and the value, and blanks beside it do not count. An
-    earlier release stored a value in the spelling in which it came, so `text` itself is possible too.
+    earlier release stored values in the spelling in which they came, so `text` itself is one too.
     """
     found = {text: None, normalised(text): None}
     for colon in re.finditer(":", text[: _LONGEST_KEY + 1]):

@@ -40,11 +40,10 @@ WHERE documents.organisation = :organisation
 ORDER BY documents.id DESC
 LIMIT :limit
 
--- The best chunks for words that a person typed. `query` has words and spaces only, `telling` those
--- of them that are not in every other sentence. A chunk that has
--- them as a phrase goes before one that has all of them, and that before one that has some;
--- ts_rank weighs how many of them it has, those of the title half. Marking words is slow, so only the best chunk of each
--- document is marked.
+-- The best chunks for words that a person typed. `query` has words and spaces only, `telling` those of
+-- them that are not common English words. A chunk that has them as a phrase ranks above one that has all
+-- of them, and that above one that has some. ts_rank counts the matching words; a title word counts half.
+-- Marking words is slow, so only the best chunk of each document is marked.
 -- name: search
 WITH asked AS (
     SELECT

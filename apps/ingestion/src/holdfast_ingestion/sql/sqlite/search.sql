@@ -40,7 +40,7 @@ ORDER BY documents.id DESC
 LIMIT :limit
 
 -- The best chunks for words that a person typed. `query` is the whole as a phrase or any of its words,
--- so that a sentence goes before a heap of its words; bm25 is smaller for better ones.
+-- so a chunk with the sentence itself ranks above one with its words only; bm25 is smaller for better ones.
 -- Words of the title count half: a passage that has them itself is the better one to show.
 -- Only the best chunk of each document counts, however many a long document has.
 -- name: search
