@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ _MOST_KEYS = 50
 _LONGEST_KEY = 100
 _MOST_BYTES = 16 * 1024
 _UNSTORABLE = re.compile("[\ud800-\udfff]|" r"(?<!\\)(?:\\\\)*\\u0000")
-"""In JSON: half a character, or NUL, which is escaped. A backslash of the text is escaped itself."""
+"""In JSON: half a character, or NUL, which is escaped. A backslash in a text is escaped itself."""
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
@@ -31,8 +32,10 @@ def parsed_metadata(text: str | None) -> object:
         return json.loads(text) if text else None
     except RecursionError:
         raise _too_deep() from None
-    except ValueError:
+    except json.JSONDecodeError:
         raise _invalid("metadata must be JSON.") from None
+    except ValueError:
+        raise too_many_digits() from None
 
 
 def checked_metadata(value: object) -> Mapping[str, Any]:
@@ -133,6 +136,12 @@ def _levels(text: str) -> int:
         elif found[0] in "]}":
             level -= 1
     return deepest
+
+
+def too_many_digits() -> ApiError:
+    """Return the refusal of JSON with a number that Python does not read."""
+    most = sys.get_int_max_str_digits()
+    return _invalid(f"A number may have {most} digits, and one of these has more.")
 
 
 def _too_deep() -> ApiError:
