@@ -33,15 +33,18 @@ def postgres_server() -> Iterator[PostgresServer]:
     server.close()
 
 
-def migrated_database(server: PostgresServer, **app_packages: str) -> str:
+def migrated_database(
+    server: PostgresServer, characters: str | None = None, **app_packages: str
+) -> str:
     """Return the name of a new database with the schema, and with the tables of these apps.
 
     Args:
+        characters: the locale that says what a letter is, `LC_CTYPE`; the server's by default.
         app_packages: for each app, by its name, the package with its migrations.
     """
     from holdfast.store.postgres.store import PostgresStore
 
-    name = server.create_database()
+    name = server.create_database(characters=characters)
     store = PostgresStore(server.url(name))
     for app, package in app_packages.items():
         store.use_tables(app, package)

@@ -1,7 +1,9 @@
 """`/v3`: what callers may ask for, and what they are refused."""
 
 import asyncio
+import hashlib
 import json
+import threading
 
 import pytest
 from tests.apps.ingestion.sites import site
@@ -9,7 +11,7 @@ from tests.apps.ingestion.world import World
 from tests.support.waiting import until
 
 from holdfast import OwnerLimits
-from holdfast_ingestion import request_body
+from holdfast_ingestion import intake, request_body, submission
 from holdfast_ingestion.repository import Documents
 
 MEBIBYTE = 1024 * 1024
@@ -113,6 +115,21 @@ def test_a_body_that_is_no_json_is_refused(sqlite_url, tmp_path, body):
     with_world(sqlite_url, tmp_path, scenario)
 
 
+def test_a_number_that_is_too_long_is_called_that(sqlite_url, tmp_path):
+    long = '{"size": 1%s}' % ("0" * 5000)
+
+    async def scenario(world):
+        body = f'{{"content": "words", "metadata": {long}}}'
+        answer = await world.client.post("/v3/documents", content=body)
+        assert error_of(answer) == (422, "VALIDATION_ERROR")
+        assert "digits" in answer.json()["error"]["message"]
+        file = {"file": ("a.txt", b"words", "text/plain")}
+        form = await world.client.post("/v3/documents", files=file, data={"metadata": long})
+        assert form.json() == answer.json()
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
 def test_a_body_is_not_read_beyond_the_limit(sqlite_url, tmp_path):
     async def endless():
         while True:
@@ -160,6 +177,42 @@ def test_a_file_that_cannot_be_read_is_refused(sqlite_url, tmp_path):
         assert error_of(no_file) == (400, "VALIDATION_ERROR")
 
     with_world(sqlite_url, tmp_path, scenario, max_bytes=MEBIBYTE)
+
+
+@pytest.mark.parametrize("name", ["foo", "url", "content"])
+def test_a_field_of_a_form_that_does_not_exist_is_named_as_such(sqlite_url, tmp_path, name):
+    async def scenario(world):
+        file = {"file": ("a.txt", b"words", "text/plain")}
+        answer = await world.client.post("/v3/documents", files=file, data={name: "bar"})
+        assert error_of(answer) == (422, "VALIDATION_ERROR")
+        line = f"The request cannot be understood: there is no field {name} beside a file."
+        assert answer.json()["error"]["message"] == line
+        answer = await world.client.post("/v3/documents", files=file, data={"\x02 ": "bar"})
+        assert error_of(answer) == (422, "VALIDATION_ERROR")
+
+    with_world(sqlite_url, tmp_path, scenario)
+
+
+def test_documents_are_hashed_beside_the_event_loop(sqlite_url, tmp_path, monkeypatch):
+    hashed_in = []
+
+    class Noted:
+        @staticmethod
+        def sha256(data):
+            hashed_in.append(threading.current_thread())
+            return hashlib.sha256(data)
+
+    monkeypatch.setattr(submission, "hashlib", Noted)
+    monkeypatch.setattr(intake, "hashlib", Noted)
+
+    async def scenario(world):
+        file = {"file": ("a.txt", b"words", "text/plain")}
+        assert (await world.client.post("/v3/documents", files=file)).status_code == 202
+        await world.add(content="other words")
+        assert len(hashed_in) >= 3
+        assert threading.main_thread() not in hashed_in
+
+    with_world(sqlite_url, tmp_path, scenario)
 
 
 @pytest.mark.parametrize(

@@ -463,6 +463,26 @@ def test_a_failed_refresh_is_shown_until_a_good_one(database_url, tmp_path):
     asyncio.run(scenario())
 
 
+def test_a_refresh_whose_server_was_killed_right_after_adding_its_job_is_shown_too(
+    database_url, tmp_path
+):
+    async def failed(world, document_id):
+        return (await world.show(document_id))["refreshError"]
+
+    async def scenario():
+        async with World(database_url, tmp_path) as world, site() as web, world.working():
+            document_id = await world.add(url=web.text("/", SENTENCE))
+            await world.finished(document_id)
+            web.status("/", 404)
+            args = DocumentArgs(document_id, "local", f"127.0.0.1:{web.port}")
+            await world.engine.enqueue(world.app.refresh, args)
+
+            error = await until(lambda: failed(world, document_id))
+            assert error["code"] == "FETCH_4XX"
+
+    asyncio.run(scenario())
+
+
 def test_a_refresh_names_its_job_only_to_who_may_read_it(sqlite_url, tmp_path):
     async def scenario():
         async with World(sqlite_url, tmp_path) as world, site() as web:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.apps.ingestion.sites import site
 from tests.apps.ingestion.world import World
+from tests.support.postgres import migrated_database
 from tests.support.waiting import until
 
 from holdfast import Permanent
@@ -54,6 +55,21 @@ CASES = [
     ("ழ", []),
     ("كِتَاب", ["arabic"]),
 ]
+SIGNS = {
+    "recipe": "Take ½ a cup of flour.",
+    "square": "The area is x² here.",
+    "letter": "The unknown is x here.",
+    "turkey": "İstanbul lies on two continents.",
+    "machine": "A message of a 🤖robot.",
+}
+DIFFERENT = [  # what is found on SQLite, and what on PostgreSQL
+    ("½", ["recipe"], []),
+    ("x²", ["square"], ["letter", "square"]),
+    ("x", ["letter"], ["letter", "square"]),
+    ("istanbul", [], ["turkey"]),
+    ("İstanbul", ["turkey"], ["turkey"]),
+    ("robot", [], ["machine"]),
+]
 HOSTILE = [
     '"', "'", "\\", '" OR 1=1 --', "NEAR(a b)", "text : x", "a* AND NOT b", "{text}: z", "%", "_",
     "'; DROP TABLE ingestion_chunks; --", "(((", "^a", "a & | ! b", "<->", ":*", "\x00\x01 a",
@@ -61,12 +77,20 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def found(url, tmp_path, queries):
+@pytest.fixture
+def utf8_postgres_url(postgres_server):
+    """A database on PostgreSQL with a UTF-8 locale, as the README asks for."""
+    name = migrated_database(postgres_server, characters="C.UTF-8", ingestion="holdfast_ingestion")
+    yield postgres_server.url(name)
+    postgres_server.drop_database(name)
+
+
+def found(url, tmp_path, queries, texts=TEXTS):
     async def run():
         async with World(url, tmp_path) as world:
             named = {}
             async with world.working():
-                for name, text in TEXTS.items():
+                for name, text in texts.items():
                     named[await world.add(content=text, title=name)] = name
                 for document_id in named:
                     await world.finished(document_id)
@@ -83,13 +107,25 @@ async def _attempt(database, scope, query):
         return refused.code
 
 
-def test_words_are_found_by_the_same_rules_on_both_databases(database_url, tmp_path):
-    answers = found(database_url, tmp_path, [query for query, _ in CASES])
+@pytest.mark.parametrize("database", ["sqlite_url", "postgres_url", "utf8_postgres_url"])
+def test_words_are_found_by_the_same_rules_on_both_databases(request, tmp_path, database):
+    url = request.getfixturevalue(database)
+    answers = found(url, tmp_path, [query for query, _ in CASES])
 
     for (query, expected), hits in zip(CASES, answers, strict=True):
         titles = [hit.title for hit in hits]
         assert titles[: len(expected)] == expected, query
         assert expected or not titles, query
+
+
+@pytest.mark.parametrize("database", ["sqlite_url", "utf8_postgres_url"])
+def test_the_databases_differ_in_signs_that_are_hardly_letters(request, tmp_path, database):
+    url = request.getfixturevalue(database)
+    answers = found(url, tmp_path, [query for query, *_ in DIFFERENT], SIGNS)
+
+    for (query, on_sqlite, on_postgres), hits in zip(DIFFERENT, answers, strict=True):
+        expected = on_sqlite if database == "sqlite_url" else on_postgres
+        assert sorted(hit.title for hit in hits) == expected, query
 
 
 def test_a_long_document_hides_no_other(database_url, tmp_path):

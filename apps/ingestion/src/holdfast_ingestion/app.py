@@ -213,7 +213,10 @@ class Ingestion(ServedApp):
         if failed is None and not is_last_failure(event, self.refresh.kind.name):
             return
         for settling in self._settling:
-            settling.wake(*filter(None, [failed]))
+            if failed is None:
+                settling.wake()
+            else:
+                settling.wake(failed)
 
     # -- what it serves ------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The routes below `/v3`: what a caller asks for, checked and handed on."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,7 +14,7 @@ from holdfast.fetch import FetchError
 from holdfast.http import ApiError, Caller, ErrorOut
 from holdfast_ingestion.document_state import Stage
 from holdfast_ingestion.intake import DOCUMENT_ID, Intake, Taken
-from holdfast_ingestion.metadata import parsed_metadata
+from holdfast_ingestion.metadata import is_filter, parsed_metadata
 from holdfast_ingestion.repository import ListFilter
 from holdfast_ingestion.request_body import is_form, read_form, read_json
 from holdfast_ingestion.schemas import (
@@ -30,6 +30,7 @@ from holdfast_ingestion.schemas import (
 from holdfast_ingestion.submission import (
     URL_TYPE,
     Submission,
+    UploadedFile,
     belongings,
     by_content,
     by_file,
@@ -58,10 +59,7 @@ class DocumentApi:
         most = self._intake.settings.max_bytes
         if is_form(request):
             file, fields = await read_form(request, most)
-            about = belongings(
-                fields.get("orgId"), fields.get("title"), parsed_metadata(fields.get("metadata"))
-            )
-            submission = by_file(file, fields.get("type"), about, most)
+            submission = await asyncio.to_thread(_uploaded, file, fields, most)
         else:
             asked = _model(DocumentIn, await read_json(request, most))
             submission = await asyncio.to_thread(self._submission, asked)
@@ -116,7 +114,7 @@ class DocumentApi:
             org_id=storable(org_id),
             type=storable(document_type),
             url=self._address(storable(url)),
-            metadata=dict(map(_pair, metadata or ())),
+            metadata=tuple(map(_filter, metadata or ())),
         )
         found = await self._intake.documents.page(
             caller.organisation, where, before=cursor or None, limit=limit + 1
@@ -171,7 +169,7 @@ _TAKEN: dict[int | str, dict[str, Any]] = {
     200: {"model": TakenOut, "description": "The same document is there already."},
     202: {"model": TakenOut, "description": "Taken in."},
 }
-_FORM = {
+_FORM: dict[str, Any] = {
     "type": "object",
     "required": ["file"],
     "properties": {
@@ -228,21 +226,43 @@ def _body(model: type[BaseModel], more: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
+def _uploaded(file: UploadedFile, fields: Mapping[str, str], most_bytes: int) -> Submission:
+    """Return what a form with a file brings."""
+    if unknown := fields.keys() - _FORM["properties"].keys():
+        shown = sorted(
+            f"there is no field {name} beside a file" for name in unknown if _is_name(name)
+        )
+        raise _not_understood(shown)
+    about = belongings(
+        fields.get("orgId"), fields.get("title"), parsed_metadata(fields.get("metadata"))
+    )
+    return by_file(file, fields.get("type"), about, most_bytes)
+
+
 def _model(model: type[M], body: Any) -> M:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        shown = sorted({what for each in error.errors() if (what := _wrong(each))})[:_MOST_NAMED]
-        line = f"The request cannot be understood{': ' + ', '.join(shown) if shown else ''}."
-        raise ApiError(ErrorCode.VALIDATION_ERROR, line) from None
+        shown = sorted({what for each in error.errors() if (what := _wrong(each))})
+        raise _not_understood(shown) from None
+
+
+def _not_understood(problems: list[str]) -> ApiError:
+    shown = problems[:_MOST_NAMED]
+    line = f"The request cannot be understood{': ' + ', '.join(shown) if shown else ''}."
+    return ApiError(ErrorCode.VALIDATION_ERROR, line)
 
 
 def _wrong(problem: ErrorDetails) -> str:
     """Say which field of a body is wrong; "" where its name is not one that a person typed."""
     name = ".".join(map(str, problem["loc"]))
-    if not name.replace(".", "").isalnum():
+    if not _is_name(name):
         return ""
     return f"there is no field {name}" if problem["type"] == "extra_forbidden" else name
+
+
+def _is_name(name: str) -> bool:
+    return name.replace(".", "").isalnum()
 
 
 def _in_batch(number: int, error: HoldfastError, request: Request) -> ApiError:
@@ -263,12 +283,11 @@ def _is_begun(taken: Taken) -> bool:
     return taken.created or taken.is_retried
 
 
-def _pair(text: str) -> tuple[str, str]:
-    key, colon, value = text.partition(":")
-    if not key or not colon or "\0" in text:
+def _filter(text: str) -> str:
+    if not is_filter(text) or "\0" in text:
         line = "A filter by metadata is written key:value."
         raise ApiError(ErrorCode.VALIDATION_ERROR, line)
-    return key, value
+    return text
 
 
 def storable(text: str | None) -> str | None:

@@ -101,7 +101,8 @@ class Intake:
         """
         with_files = any(submission.file is not None for submission in submissions)
         await self._state.intake.check(writes_files=with_files)
-        new = [self._new(submission, caller) for submission in submissions]
+        # In a thread: to hash a long text takes a while.
+        new = await asyncio.to_thread(self._new, submissions, caller)
         async with self._engine.owners.turn(caller.owner):
             await self._check_limits(new, caller)
             return await self._add(new, submissions, caller)
@@ -133,15 +134,21 @@ class Intake:
                 if jobs:
                     await self._engine.enqueue_many(jobs, connection=tx.connection)
         taken = [outcomes[place] for place in range(len(new))]
-        for outcome, document in zip(taken, new, strict=True):
-            if not outcome.created:
-                await asyncio.to_thread(self._files.delete, upload_name(document.id))
+        await self._delete_unused_files(new, taken)
         for failed_before in again.values():
             if not await self._retried(failed_before, caller):
                 now = await self.documents.get(caller.organisation, failed_before.id)
                 as_it_is = Taken(failed_before.id, now.status if now else Stage.FAILED, False)
                 taken = [as_it_is if each.id == as_it_is.id else each for each in taken]
         return taken
+
+    async def _delete_unused_files(
+        self, new: Sequence[NewDocument], taken: Sequence[Taken]
+    ) -> None:
+        """Delete the files of documents that were there already: they have their own."""
+        for document, outcome in zip(new, taken, strict=True):
+            if not outcome.created:
+                await asyncio.to_thread(self._files.delete, upload_name(document.id))
 
     async def _check_limits(self, new: Sequence[NewDocument], caller: CallerIdentity) -> None:
         """Refuse documents that the caller's limits have no room for; repeats take none."""
@@ -195,7 +202,10 @@ class Intake:
             return Taken(twin.id, Stage.QUEUED, False, is_retried=True), twin
         return Taken(twin.id, twin.status, False), None
 
-    def _new(self, submission: Submission, caller: CallerIdentity) -> NewDocument:
+    def _new(self, submissions: Sequence[Submission], caller: CallerIdentity) -> list[NewDocument]:
+        return [self._new_document(submission, caller) for submission in submissions]
+
+    def _new_document(self, submission: Submission, caller: CallerIdentity) -> NewDocument:
         text, about = submission.text, submission.about
         data = submission.file if text is None else text.encode("utf-8", "replace")
         return NewDocument(
@@ -317,8 +327,6 @@ class Intake:
             dedup_key=document.id,
             dedup="unfinished",
         )
-        # Not one transaction with the job: that would let many at once exceed the owner's limit.
-        await self.documents.begin_refresh(document.id, handle.id)
         return handle.id if await self._can_read(handle, caller) else None
 
     async def _can_read(self, handle: JobHandle[Any], caller: CallerIdentity) -> bool:

@@ -93,6 +93,7 @@ class Processor:
         item = await documents.work_item(document_id)
         if item is None or item.status != "done" or item.url is None:
             return _SKIPPED
+        await documents.begin_refresh(document_id, ctx.job_id)
         with StageReports(ctx) as stages:
             stages.enter(Stage.FETCHING)
             fetched = await self._fetch(ctx, args.host, item)
@@ -138,7 +139,7 @@ class Processor:
 
         Raises:
             OtherSiteFailed: a site failed to which the document's own has redirected.
-            FetchError: the document's own site failed, or a site answered that it is no use.
+            FetchError: the document's own site failed, or another try cannot help.
         """
         assert item.url is not None
         try:

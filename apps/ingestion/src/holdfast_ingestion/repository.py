@@ -12,6 +12,8 @@ from holdfast import Database, DatabaseTransaction
 from holdfast.errors import ERRORS, ErrorCode
 from holdfast_ingestion.chunking import Chunk
 from holdfast_ingestion.document_state import Document, Stage, failure_metadata
+from holdfast_ingestion.extraction.plain_text import normalised
+from holdfast_ingestion.metadata import filter_spellings, filter_text
 from holdfast_ingestion.queries import load_queries
 
 _CANCELLED = (ErrorCode.CANCELLED, ERRORS[ErrorCode.CANCELLED].message)
@@ -82,7 +84,8 @@ class ListFilter:
     url: str | None = None
     text: str | None = None
     """A part of the title, the address or the file's name."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: tuple[str, ...] = ()
+    """Each `key:value`; a document is listed that has all of them."""
 
 
 class Documents:
@@ -101,7 +104,7 @@ class Documents:
         if not await tx.fetch(self.queries["add"], values):
             return False
         rows = [
-            {"document": new.id, "key": key, "value": filter_text(value)}
+            {"document": new.id, "key": normalised(key), "value": filter_text(value)}
             for key, value in new.metadata.items()
         ]
         if rows:
@@ -152,7 +155,6 @@ class Documents:
         self, organisation: str, where: ListFilter, *, before: str | None, limit: int
     ) -> list[Document]:
         """Return documents older than the one with the id `before`, newest first."""
-        wanted = [{"key": key, "value": value} for key, value in where.metadata.items()]
         values = {
             "organisation": organisation,
             "before": before,
@@ -161,7 +163,7 @@ class Documents:
             "url": where.url,
             "text": where.text,
             "statuses": json.dumps(list(where.statuses)) if where.statuses else None,
-            "wanted": json.dumps(wanted),
+            "wanted": json.dumps([filter_spellings(each) for each in where.metadata]),
             "limit": limit,
         }
         rows = await self.database.fetch(self.queries["list"], values)
@@ -349,11 +351,6 @@ class Documents:
                     "failed_at": failed_at,
                 }
                 await tx.fetch(self.queries["fail_refresh"], values)
-
-
-def filter_text(value: object) -> str:
-    """Return a value of `metadata` as filters compare it."""
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def _content_values(found: NewContent) -> dict[str, Any]:

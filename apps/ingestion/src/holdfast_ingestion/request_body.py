@@ -12,6 +12,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from holdfast import ErrorCode
 from holdfast.http import ApiError
+from holdfast_ingestion.metadata import too_many_digits
 from holdfast_ingestion.submission import UploadedFile, too_large
 
 _ROOM = 256 * 1024
@@ -36,8 +37,10 @@ async def read_json(request: Request, most_bytes: int) -> Any:
         data = b"".join([piece async for piece in _counted(request, most_bytes)])
     try:
         return await asyncio.to_thread(json.loads, data)
-    except (ValueError, RecursionError):
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise _unreadable("The body must be JSON.") from None
+    except ValueError:
+        raise too_many_digits() from None
 
 
 async def read_form(request: Request, most_bytes: int) -> tuple[UploadedFile, dict[str, str]]:

@@ -1,5 +1,6 @@
 """What a caller hands in, checked: an address, a text or a file, and what belongs to it."""
 
+import codecs
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -89,13 +90,18 @@ def by_content(content: str, type_name: str, about: Belongings, most_bytes: int)
         raise _empty()
     key = _key(about, chosen, hashlib.sha256(data).hexdigest())
     if not chosen.is_plain:
-        return Submission(chosen, key, about, file=data)
+        return Submission(chosen, key, about, file=_marked(data))
     text = tidy(content)
     if not text:
         raise _empty()
     title = about.title or (markdown_title(text) if chosen is Format.MARKDOWN else None)
     about = Belongings(about.org_id, title, about.metadata)
     return Submission(chosen, key, about, text=text)
+
+
+def _marked(data: bytes) -> bytes:
+    """Return UTF-8 with its byte order mark, which counts for more than what a page declares."""
+    return codecs.BOM_UTF8 + data.removeprefix(codecs.BOM_UTF8)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Full text search: passages that have the words of a query, the best ones first.
 
-The rules are the same on both databases. All that is not a letter, a digit or a mark that combines
-with these separates words, in queries as in documents, so no query can mean anything but its words.
-English endings do not count, accents do, however they are encoded. A passage with the whole query
-as a phrase goes before one with some of its words. The words of a title count as those of the first
-passage, for half as much.
+The rules are the same on both databases, but for a few signs that README.md names. All that is not
+a letter, a number or a mark that combines with these separates words, in queries as in documents,
+so no query can mean anything but its words. English endings do not count, accents do, however they
+are encoded. A passage with the whole query as a phrase goes before one with some of its words. The
+words of a title count as those of the first passage, for half as much.
 """
 
 import re

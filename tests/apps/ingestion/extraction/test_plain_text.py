@@ -23,6 +23,8 @@ from holdfast_ingestion.extraction.plain_text import (
         ("café".encode(), "utf-8"),
         ("café".encode(), "ascii"),
         (b"\xef\xbb\xbf" + "café".encode(), None),
+        (b"\xef\xbb\xbf" + "café".encode(), "cp1252"),
+        (b"\xef\xbb\xbf" + "café".encode(), "shift_jis"),
         ("café".encode("utf-16"), None),
         ("café".encode("utf-16"), "cp1252"),
         ("café".encode("cp1252"), None),
@@ -46,6 +48,12 @@ def test_a_page_may_declare_its_character_set():
     assert html_charset(attributes) == "koi8-r"
     assert html_charset(b"<p>none</p>") is None
     assert html_charset(b"<meta charset=unicode_escape>") is None
+
+
+@pytest.mark.parametrize("name", ["utf-16", "UTF-16LE", "utf-16be", "unicode"])
+def test_a_page_that_declares_utf16_in_ascii_is_utf8(name):
+    page = f'<meta charset="{name}"><p>café'.encode()
+    assert decode(page, html_charset(page)).endswith("café")
 
 
 def test_tidy_leaves_one_blank_one_empty_line_and_no_control_characters():

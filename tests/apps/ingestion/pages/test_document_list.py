@@ -41,11 +41,12 @@ def test_what_an_address_cannot_mean_is_ignored():
 @pytest.mark.parametrize("metadata", ["blue", ":blue", " : "])
 def test_a_label_without_key_and_value_is_no_filter(metadata):
     assert DocumentsView.of("", "", metadata, "").wanted is None
-    assert DocumentsView.of("", "", metadata, "").where().metadata == {}
+    assert DocumentsView.of("", "", metadata, "").where().metadata == ()
 
 
-def test_a_label_is_a_key_and_a_value_that_may_have_a_colon():
-    assert DocumentsView.of("", "", " see : https://a ", "").wanted == ("see", "https://a")
+def test_a_label_is_kept_as_it_was_typed():
+    for label in (" see : https://a ", "e\u0301:x", "long:" + "x" * 16_000):
+        assert DocumentsView.of("", "", f"{label}\0", "").where().metadata == (label,)
 
 
 # -- the rows ------------------------------------------------------------------------------------
@@ -119,11 +120,11 @@ def test_pages_follow_each_other_by_a_cursor(idle_server, look, monkeypatch):
 
 
 def test_rows_lead_to_their_labels_and_escape_them(idle_server, look):
-    idle_server.add(content="a", metadata={'a"b': "<i>&", "n": 1})
+    idle_server.add(content="a", metadata={'a"b': "<i>&", "n": 1, "l": ["&", 1.0]})
 
     links = look(idle_server, "/documents").all("//ul[@class='labels']//a")
 
-    assert [text_of(each) for each in links] == ['a"b: <i>&', "n: 1"]
+    assert [text_of(each) for each in links] == ['a"b: <i>&', 'l: ["\\u0026", 1.0]', "n: 1"]
     for link in links:
         assert len(names(look(idle_server, link.get("href")))) == 1
 

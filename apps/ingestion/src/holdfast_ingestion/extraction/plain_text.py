@@ -1,5 +1,6 @@
 """Plain text: decode it, and leave out what no one can read or search for."""
 
+import codecs
 import re
 import unicodedata
 
@@ -28,7 +29,9 @@ def decode(data: bytes, charset: str | None = None) -> str:
 
     Bytes that do not fit become U+FFFD; nothing is refused.
     """
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if data.startswith(codecs.BOM_UTF8):
+        return data.decode("utf-8-sig", "replace")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     if charset is not None and charset not in {"ascii", "utf-8"}:
         try:
@@ -36,7 +39,7 @@ def decode(data: bytes, charset: str | None = None) -> str:
         except (LookupError, ValueError):
             pass
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8")
     except UnicodeDecodeError:
         return data.decode("utf-8" if charset == "utf-8" else "cp1252", "replace")
 
@@ -46,7 +49,9 @@ def html_charset(data: bytes) -> str | None:
     found = _META_CHARSET.search(data[:_HEAD])
     if found is None:
         return None
-    return sniff_charset(f"text/html; charset={found[1].decode('ascii')}", b"")
+    declared = sniff_charset(f"text/html; charset={found[1].decode('ascii')}", b"")
+    # The declaration was read byte by byte, so UTF-16 is wrong. The HTML standard takes UTF-8.
+    return "utf-8" if declared is not None and declared.startswith("utf-16") else declared
 
 
 def tidy(text: str) -> str:

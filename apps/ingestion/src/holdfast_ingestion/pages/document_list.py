@@ -10,6 +10,7 @@ from holdfast_ingestion.document_state import Document, Stage
 from holdfast_ingestion.extraction.plain_text import normalised
 from holdfast_ingestion.intake import DOCUMENT_ID
 from holdfast_ingestion.job_values import job_id
+from holdfast_ingestion.metadata import is_filter
 from holdfast_ingestion.pages.document_rows import DocumentRow, document_row
 from holdfast_ingestion.repository import Documents, ListFilter
 
@@ -24,7 +25,9 @@ FILTERS = {
 }
 """The choices of the filter by status, as they stand in the address: a label and the stages."""
 _LONGEST = 200
-"""Characters of a filter that a person typed."""
+"""Characters of a part of a name that a person typed."""
+_LONGEST_LABEL = 20_000
+"""Characters of a label; rows lead to lists by each of theirs, which may be 16 KiB long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class DocumentsView:
         return cls(
             status if status in FILTERS else ALL,
             _typed(text),
-            _typed(metadata),
+            _label(metadata),
             cursor if DOCUMENT_ID.fullmatch(cursor) else "",
         )
 
@@ -64,17 +67,16 @@ class DocumentsView:
         return bool(self.status or self.text or self.metadata)
 
     @property
-    def wanted(self) -> tuple[str, str] | None:
-        """The key and the value of `metadata`; None where it is not written `key:value`."""
-        key, colon, value = (part.strip() for part in self.metadata.partition(":"))
-        return (key, value) if key and colon else None
+    def wanted(self) -> str | None:
+        """The filter by `metadata`; None where it is not written `key:value`."""
+        return self.metadata if is_filter(self.metadata) else None
 
     def where(self) -> ListFilter:
         """Return the filter of the database."""
         return ListFilter(
             statuses=FILTERS[self.status][1] if self.status else (),
             text=self.text or None,
-            metadata=dict([self.wanted]) if self.wanted else {},
+            metadata=(self.wanted,) if self.wanted else (),
         )
 
 
@@ -162,3 +164,8 @@ def _choices(counts: dict[Stage, int], view: DocumentsView) -> list[Choice]:
 
 def _typed(text: str) -> str:
     return normalised(text.replace("\0", "")).strip()[:_LONGEST]
+
+
+def _label(text: str) -> str:
+    """Return a label as it was typed: blanks may be a part of it."""
+    return text.replace("\0", "")[:_LONGEST_LABEL] if text.strip() else ""

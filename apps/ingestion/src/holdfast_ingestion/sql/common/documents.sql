@@ -105,7 +105,8 @@ RETURNING id
 
 -- fragment: new_content
 content = :content, content_hash = :content_hash, media_type = :media_type, bytes = :bytes,
-title = CASE WHEN title_given THEN title ELSE CAST(:title AS text) END, etag = :etag, last_modified = :last_modified, checked_at = :now
+title = CASE WHEN title_given THEN title ELSE CAST(:title AS text) END,
+etag = :etag, last_modified = :last_modified, checked_at = :now
 
 -- fragment: done
 status = 'done', token = :token, attempts = :attempts, chunks = :chunks, finished_at = :now,

@@ -32,18 +32,18 @@ WHERE documents.organisation = :organisation
         SELECT 1 FROM json_array_elements(CAST(:wanted AS json)) AS wanted
         WHERE NOT EXISTS (
             SELECT 1 FROM {{metadata}} AS metadata
-            WHERE metadata.document = documents.id AND metadata.key = wanted ->> 'key'
-                AND metadata.value = wanted ->> 'value'
+            WHERE metadata.document = documents.id
+                AND metadata.key || ':' || metadata.value
+                    IN (SELECT json_array_elements_text(wanted.value))
         )
     )
 ORDER BY documents.id DESC
 LIMIT :limit
 
--- The best chunks for words that a person typed. `query` has words and spaces only, `telling` those
--- of them that are not in every other sentence. A chunk that has
--- them as a phrase goes before one that has all of them, and that before one that has some;
--- ts_rank weighs how many of them it has, those of the title half. Marking words is slow, so only the best chunk of each
--- document is marked.
+-- The best chunks for words that a person typed. `query` has words and spaces only, `telling` those of
+-- them that are not common English words. A chunk that has them as a phrase ranks above one that has all
+-- of them, and that above one that has some. ts_rank counts the matching words; a title word counts half.
+-- Marking words is slow, so only the best chunk of each document is marked.
 -- name: search
 WITH asked AS (
     SELECT

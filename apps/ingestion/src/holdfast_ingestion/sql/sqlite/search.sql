@@ -32,15 +32,15 @@ WHERE documents.organisation = :organisation
         SELECT 1 FROM json_each(:wanted) AS wanted
         WHERE NOT EXISTS (
             SELECT 1 FROM {{metadata}} AS metadata
-            WHERE metadata.document = documents.id AND metadata.key = wanted.value ->> 'key'
-                AND metadata.value = wanted.value ->> 'value'
+            WHERE metadata.document = documents.id
+                AND metadata.key || ':' || metadata.value IN (SELECT value FROM json_each(wanted.value))
         )
     )
 ORDER BY documents.id DESC
 LIMIT :limit
 
 -- The best chunks for words that a person typed. `query` is the whole as a phrase or any of its words,
--- so that a sentence goes before a heap of its words; bm25 is smaller for better ones.
+-- so a chunk with the sentence itself ranks above one with its words only; bm25 is smaller for better ones.
 -- Words of the title count half: a passage that has them itself is the better one to show.
 -- Only the best chunk of each document counts, however many a long document has.
 -- name: search
