@@ -118,6 +118,15 @@ def test_the_child_answers_with_what_it_heard(monkeypatch):
     assert speech.words(answer["text"]).startswith(speech.SAID)
 
 
+def test_recordings_of_odd_rates_are_transcribed_like_others():
+    loud = io.BytesIO()
+    soundfile.write(loud, numpy.ones((96_000, 8)) / 2, 192_000, format="WAV")
+    slow = io.BytesIO()
+    soundfile.write(slow, numpy.ones(400) / 2, 1, format="WAV")
+    for found in heard(loud.getvalue(), slow.getvalue()):
+        assert getattr(found, "code", None) == "NO_SPEECH", found
+
+
 def test_long_recordings_are_cut_in_pauses_and_nothing_is_left_out():
     speech.speech_model()
     from holdfast_grading.graders.speech_child import parts

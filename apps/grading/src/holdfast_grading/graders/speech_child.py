@@ -61,7 +61,7 @@ def parts(file: BinaryIO) -> Iterator[tuple[Any, int]]:
 
 def _quietest(part: Any, rate: int) -> int:
     """Return where in its last seconds `part` is quietest, so that no word is cut."""
-    pause = rate // _PAUSES_PER_SECOND
+    pause = max(1, rate // _PAUSES_PER_SECOND)
     end = part[-_CUT_SECONDS * _PAUSES_PER_SECOND * pause :]
     loudness = numpy.abs(end).reshape(-1, pause).mean(axis=1)
     return len(part) - len(end) + int(loudness.argmin()) * pause + pause // 2
