@@ -12,7 +12,6 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from holdfast import ErrorCode
 from holdfast.files import ArtifactStore
 from holdfast.http import ApiError
-from holdfast_grading.error_codes import AUDIO_UNREADABLE
 from holdfast_grading.settings import MOST_CHARACTERS
 
 FOLDER = "audio"
@@ -76,11 +75,8 @@ def keep(files: ArtifactStore, data: bytes) -> str:
     """Store a recording, durable; return the name of its file. It blocks; use a thread.
 
     Raises:
-        ApiError: it is empty.
         OSError: it cannot be stored.
     """
-    if not data:
-        raise ApiError(AUDIO_UNREADABLE, "Choose a recording.", status=400)
     name = f"{FOLDER}/{secrets.token_hex(16)}"
     with files.draft() as draft:
         draft.write(data)
