@@ -41,7 +41,7 @@ REVIEWED = {
         FETCH_ERRORS FetchCode FetchError FetchLimits FetchResponse Fetched Fetcher
         PermanentFetchError Resolver Url allows_private sniff_charset
     """,
-    "holdfast.files": "Artifact ArtifactStore Draft",
+    "holdfast.files": "Artifact ArtifactStore Draft delete_unreferenced",
     "holdfast.http": """
         ApiError AppPages Caller CallerIdentity DiskRoom Sidecar Download ErrorOut FactFormat
         HttpSettings IntakeGate JobAnswer JobFact JobFacts JobOut Look MessageQueue NavItem Owner

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 from holdfast import Engine, ErrorCode, StorageExceeded, TooManyJobs
 from holdfast.fetch import Fetcher
@@ -16,7 +17,7 @@ from holdfast_grading.error_codes import (
     UNKNOWN_SKILL,
 )
 from holdfast_grading.messages import Skill, SubmissionPayload
-from holdfast_grading.recordings import keep
+from holdfast_grading.recordings import keep, recording_name
 from holdfast_grading.settings import MOST_CHARACTERS, GradingSettings
 from holdfast_grading.stored_submissions import size_of
 from holdfast_grading.submissions import NewSubmission, Submissions
@@ -107,11 +108,32 @@ class Intake:
             twin = await self._twin_without_room(caller.owner, request_id, len(data))
             if twin is not None:
                 return twin, False
-            name = await asyncio.to_thread(keep, self._files, data)
-            payload = SubmissionPayload(audio_file=name)
-            return await self.submissions.add(
-                self._new(caller, Skill.SPEAKING, payload, request_id)
-            )
+            submission_id = await self.submissions.new_id()
+            payload = SubmissionPayload(audio_file=recording_name(submission_id))
+            new = self._new(caller, Skill.SPEAKING, payload, request_id)
+            return await self._store(replace(new, id=submission_id), submission_id, data)
+
+    async def _store(
+        self, new: NewSubmission, submission_id: str, data: bytes
+    ) -> tuple[Submission, bool]:
+        """Store the recording, then its submission; keep the file only if that is a new one.
+
+        Where this is cut off, the file is deleted later, by `delete_recordings`.
+        """
+        name = recording_name(submission_id)
+        # While the draft is open, `delete_recordings` leaves the file alone.
+        with await asyncio.to_thread(self._files.draft) as draft:
+            await asyncio.to_thread(keep, draft, name, data)
+            try:
+                submission, is_new = await self.submissions.add(new)
+            except Exception:
+                # It may have been stored before the error, a broken connection for example.
+                if not await self.submissions.exists(submission_id):
+                    await asyncio.to_thread(self._files.delete, name)
+                raise
+            if not is_new:
+                await asyncio.to_thread(self._files.delete, name)
+            return submission, is_new
 
     async def _twin_without_room(
         self, owner: str, request_id: str | None, size: int
