@@ -49,8 +49,9 @@ REVIEWED = {
         ops_dashboard state_of
     """,
     "holdfast.providers": """
-        ChatMockClient CommitUnknown GeminiClient InvalidAnswer with_database_retry
-        with_database_retry_sync with_database_transaction with_database_transaction_sync
+        ChatMockClient CommitUnknown GeminiClient InvalidAnswer is_setup_error
+        with_database_retry with_database_retry_sync with_database_transaction
+        with_database_transaction_sync
     """,
     "holdfast.messaging": """
         Consumer DeadLetterQueue DeadMessage Delivery JobPublisher QueueSpec RabbitPublisher

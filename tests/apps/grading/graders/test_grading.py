@@ -9,13 +9,13 @@ from tests.apps.grading.world import grading, loopback_fetcher
 from tests.support import speech
 from tests.support.providers import chatted
 
-from holdfast import CircuitOpenError, Engine, Permanent, SystemClock
+from holdfast import Category, CircuitOpenError, Engine, Permanent, SystemClock, diagnose
 from holdfast.fetch import PermanentFetchError
 from holdfast.files import ArtifactStore
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_grading.graders.grading import grade
 from holdfast_grading.graders.local_speech import NOTE
-from holdfast_grading.graders.tools import GradingTools
+from holdfast_grading.graders.tools import GradingTools, ProviderMisconfigured
 from holdfast_grading.messages import GradingRequest, Skill, SubmissionPayload, moment
 from holdfast_grading.recordings import keep, recording_name
 
@@ -140,6 +140,16 @@ def test_an_error_of_the_transcriber_is_passed_on_after_one_request(server, run,
     with pytest.raises(Exception, match="503"):
         run(request(audio_file=stored(files, tone())), stt_base_url=f"{server.url}/v1")
     assert len(server.requests) == 1
+
+
+def test_a_transcriber_that_is_set_up_wrongly_is_no_fault_of_the_recording(server, run, tmp_path):
+    server.script(status(404))
+    files = ArtifactStore(tmp_path / "files")
+    files.prepare()
+    with pytest.raises(ProviderMisconfigured, match="speech-to-text") as raised:
+        run(request(audio_file=stored(files, tone())), stt_base_url=f"{server.url}/v1")
+    judged = diagnose(raised.value, wall_now=0.0)
+    assert (judged.category, judged.counts) == (Category.TRANSIENT, True)
 
 
 def test_speech_is_transcribed_and_graded_without_any_service(run, tmp_path):
