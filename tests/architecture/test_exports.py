@@ -41,7 +41,7 @@ REVIEWED = {
         FETCH_ERRORS FetchCode FetchError FetchLimits FetchResponse Fetched Fetcher
         PermanentFetchError Resolver Url allows_private sniff_charset
     """,
-    "holdfast.files": "Artifact ArtifactStore Draft",
+    "holdfast.files": "Artifact ArtifactStore Draft delete_unreferenced",
     "holdfast.http": """
         ApiError AppPages Caller CallerIdentity DiskRoom Sidecar Download ErrorOut FactFormat
         HttpSettings IntakeGate JobAnswer JobFact JobFacts JobOut Look MessageQueue NavItem Owner
@@ -49,8 +49,9 @@ REVIEWED = {
         ops_dashboard state_of
     """,
     "holdfast.providers": """
-        ChatMockClient CommitUnknown GeminiClient InvalidAnswer with_database_retry
-        with_database_retry_sync with_database_transaction with_database_transaction_sync
+        ChatMockClient CommitUnknown GeminiClient InvalidAnswer is_setup_error
+        with_database_retry with_database_retry_sync with_database_transaction
+        with_database_transaction_sync
     """,
     "holdfast.messaging": """
         Consumer DeadLetterQueue DeadMessage Delivery JobPublisher QueueSpec RabbitPublisher

@@ -14,6 +14,15 @@ from holdfast.testing.downstream import Behaviour, Exchange, ScriptedDownstream,
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
 FORMS = ("async", "sync")
+WRONG_KEY = {
+    "error": {
+        "code": 400,
+        "message": "API key not valid. Please pass a valid API key.",
+        "status": "INVALID_ARGUMENT",
+        "details": [{"reason": "API_KEY_INVALID", "domain": "googleapis.com"}],
+    }
+}
+"""What Gemini answers, with status 400, to a key that it does not know."""
 
 
 def embeddings(*vectors: list[float]) -> Behaviour:

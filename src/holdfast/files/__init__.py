@@ -5,5 +5,6 @@ decided by the row that names it, never by what lies on the disk.
 """
 
 from holdfast.files.artifacts import Artifact, ArtifactStore, Draft
+from holdfast.files.unreferenced import delete_unreferenced
 
-__all__ = ["Artifact", "ArtifactStore", "Draft"]
+__all__ = ["Artifact", "ArtifactStore", "Draft", "delete_unreferenced"]

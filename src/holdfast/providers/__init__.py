@@ -14,6 +14,7 @@ from holdfast.providers.database import (
     with_database_transaction_sync,
 )
 from holdfast.providers.gemini import GeminiClient
+from holdfast.providers.setup_errors import is_setup_error
 from holdfast.providers.transaction_attempts import CommitUnknown
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "CommitUnknown",
     "GeminiClient",
     "InvalidAnswer",
+    "is_setup_error",
     "with_database_retry",
     "with_database_retry_sync",
     "with_database_transaction",

@@ -45,6 +45,26 @@ def test_uploads_beyond_the_storage_of_an_owner_are_refused_and_leave_no_file(se
     assert upload(serving, pdf("a third")).status_code == 507
 
 
+def test_a_repeated_upload_at_a_limit_is_answered_with_the_job_that_is_there(serving):
+    first = upload(serving, pdf("a"))
+    owner = owner_of(serving, first)
+    limits = OwnerLimits(storage_bytes=len(pdf("a")))
+    serving.run(serving.engine.owners.set_limits(owner, limits))
+
+    again = upload(serving, pdf("a"))
+    assert (again.status_code, again.json()["deduplicated"]) == (200, True)
+    assert again.json()["job"]["id"] == first.json()["job"]["id"]
+    assert upload(serving, pdf("b")).status_code == 507
+
+    serving.run(serving.engine.cancel(first.json()["job"]["id"]))
+    assert upload(serving, pdf("a")).status_code == 507  # a cancelled twin is of no use
+    assert len(list(serving.served.files.list("uploads"))) == 1
+    assert len(serving.run(serving.engine.list()).jobs) == 1
+
+    serving.run(serving.engine.owners.clear_limits(owner))
+    assert upload(serving, pdf("b")).status_code == 201
+
+
 def test_uploads_at_the_same_moment_do_not_exceed_the_limits_together(serving):
     owner = owner_of(serving, upload(serving, pdf("a")))
     size = len(pdf("1"))

@@ -8,7 +8,7 @@ import pytest
 from tests.apps.grading.samples import new_submission
 from tests.apps.grading.sounds import tone
 from tests.apps.grading.world import ShiftedClock, grading_world
-from tests.support.providers import chatted, generated
+from tests.support.providers import WRONG_KEY, chatted, generated
 
 from holdfast import CircuitState, JobFilter, JobStatus, presets
 from holdfast.files import ArtifactStore
@@ -133,6 +133,59 @@ def test_a_failing_provider_is_tried_again_with_the_same_key(sqlite_url, tmp_pat
         assert len({call.headers["idempotency-key"] for call in model.requests}) == 1
 
     run(sqlite_url, tmp_path, scenario, shifted=True, chatmock_base_url=f"{model.url}/v1")
+
+
+@pytest.mark.parametrize("refusal", [401, 403, 404, 405])
+def test_a_model_that_is_set_up_wrongly_is_an_outage_that_the_request_outlives(
+    sqlite_url, tmp_path, model, refusal
+):
+    model.script(status(refusal), status(refusal), chatted(ANSWER))
+
+    async def scenario(world):
+        submission_id = await submitted(world)
+        for _ in range(3):
+            await world.settle()
+            world.clock.advance(60)
+            await world.engine.work(until_idle=True)
+        await world.settle()
+        found = await world.submissions.find(submission_id)
+        assert (found.status, found.attempts) == (Status.COMPLETED, 3)
+
+    run(sqlite_url, tmp_path, scenario, shifted=True, chatmock_base_url=f"{model.url}/v1")
+
+
+def test_a_refused_key_of_gemini_ends_a_request_only_after_its_last_attempt(
+    sqlite_url, tmp_path, model
+):
+    model.script(*[status(400, json=WRONG_KEY)] * 4)
+
+    async def scenario(world):
+        submission_id = await submitted(world)
+        await world.settle()
+        for _ in range(4):
+            world.clock.advance(60)
+            await world.engine.work(until_idle=True)
+        await world.settle()
+        found = await world.submissions.find(submission_id)
+        assert (found.status, found.attempts) == (Status.FAILED, 4)
+        assert found.failure_reason == "PROVIDER_MISCONFIGURED"
+        assert "key" in found.failure_message
+        assert await dead_letters(world) == [("grading.grade", "PROVIDER_MISCONFIGURED")]
+
+    keys = {"gemini_api_key": "key", "gemini_base_url": model.url}
+    run(sqlite_url, tmp_path, scenario, shifted=True, **keys)
+
+
+def test_the_breaker_counts_a_model_that_is_set_up_wrongly(sqlite_url, tmp_path, model):
+    model.script(*[status(404)] * 20)
+
+    async def scenario(world):
+        for _ in range(20):
+            await submitted(world)
+        await world.settle()
+        assert await world.engine.downstreams.state("llm") is CircuitState.OPEN
+
+    run(sqlite_url, tmp_path, scenario, chatmock_base_url=f"{model.url}/v1")
 
 
 def test_a_wait_that_the_provider_asks_for_is_respected(sqlite_url, tmp_path, model):

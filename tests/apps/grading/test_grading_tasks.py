@@ -11,6 +11,7 @@ from tests.support.grading_processes import ScriptedModel
 from holdfast import BreakerPolicy, CircuitState, Permanent, SystemClock
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_grading.celery_calls import GRADE, TRANSCRIBE
+from holdfast_grading.graders.tools import ProviderMisconfigured
 from holdfast_grading.worker_app import create_worker_app
 from holdfast_grading.worker_settings import WorkerSettings
 
@@ -135,6 +136,20 @@ def test_a_failure_is_retried_without_a_callback_and_then_called_back_as_an_erro
     assert callback["error"]["code"] == about["failureReason"] == "GW_5XX"
     assert callback["attempts"] == 2
     assert "503" not in callback["error"]["message"]  # a line for people
+
+
+def test_a_model_that_is_set_up_wrongly_is_tried_again_and_then_called_back(worker, model):
+    model.plan("a", status(404), status(401))
+    with pytest.raises(Retry):
+        worker.deliver(REQUEST)
+    assert worker.messages()["callback"] == []
+    with pytest.raises(ProviderMisconfigured):
+        worker.deliver(REQUEST, round_=1)
+    found = worker.messages()
+    ((_, about),), ((callback, _),) = found["dlq"], found["callback"]
+    assert callback["error"]["code"] == about["failureReason"] == "PROVIDER_MISCONFIGURED"
+    assert "key" in callback["error"]["message"]
+    assert callback["attempts"] == 2
 
 
 def test_an_open_breaker_is_called_back_and_costs_no_attempt(worker, model):

@@ -8,6 +8,8 @@ from tests.apps.grading.world import served_world
 from holdfast import OwnerLimits
 
 WRITING = {"skill": "writing", "text": ESSAY}
+SPEAKING = {"stt_base_url": "http://127.0.0.1:9"}
+RECORDING = {"file": ("a.wav", b"RIFF" * 10, "audio/wav")}
 
 
 def test_texts_and_recordings_count_and_what_does_not_fit_is_refused(sqlite_url, tmp_path):
@@ -67,6 +69,43 @@ def test_submissions_at_the_same_moment_do_not_exceed_the_storage_together(sqlit
             every = [world.client.post("/api/submissions", json=WRITING) for _ in range(6)]
             answers = await asyncio.gather(*every)
             assert sorted(answer.status_code for answer in answers) == [202] * 2 + [507] * 4
+
+    asyncio.run(main())
+
+
+def test_recordings_at_the_same_moment_do_not_exceed_the_storage_together(database_url, tmp_path):
+    async def main():
+        async with served_world(database_url, tmp_path, **SPEAKING) as world:
+            taken = (await world.client.post("/api/submissions", json=WRITING)).json()
+            owner = (await world.submissions.find(taken["submissionId"])).owner
+            limits = OwnerLimits(storage_bytes=len(ESSAY.encode()) + 2 * 40 + 39)
+            await world.engine.owners.set_limits(owner, limits)
+            every = [world.client.post("/api/recordings", files=RECORDING) for _ in range(6)]
+            answers = await asyncio.gather(*every)
+            assert sorted(answer.status_code for answer in answers) == [202] * 2 + [507] * 4
+            assert len(list(world.app.files.list("audio"))) == 2
+
+    asyncio.run(main())
+
+
+def test_a_repeated_recording_at_a_limit_is_answered_with_the_submission_that_is_there(
+    database_url, tmp_path
+):
+    async def main():
+        async with served_world(database_url, tmp_path, **SPEAKING) as world:
+            client = world.client
+
+            async def post(name):
+                return await client.post("/api/recordings", files=RECORDING, data=name)
+
+            first = (await post({"requestId": "r1"})).json()
+            owner = (await world.submissions.find(first["submissionId"])).owner
+            await world.engine.owners.set_limits(owner, OwnerLimits(storage_bytes=40))
+            again = await post({"requestId": "r1"})
+            assert (again.status_code, again.json()["deduplicated"]) == (200, True)
+            assert again.json()["submissionId"] == first["submissionId"]
+            assert (await post({"requestId": "r2"})).status_code == 507
+            assert (await post({})).status_code == 507
 
     asyncio.run(main())
 

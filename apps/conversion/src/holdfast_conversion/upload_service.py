@@ -1,6 +1,7 @@
 """Accept uploads: make the file durable, then enqueue its job."""
 
 import asyncio
+import contextlib
 import json
 import secrets
 from collections.abc import Callable
@@ -42,6 +43,10 @@ T = TypeVar("T")
 _MOST_TWINS = 1000
 _UNFINISHED_SECONDS = 60.0
 """A rejection that was half recorded when its process died is ended by its deadline."""
+
+
+class _NoTwin(Exception):
+    """Roll back the job that was enqueued only to look for a twin."""
 
 
 class UploadService:
@@ -154,8 +159,43 @@ class UploadService:
     async def _enqueue(self, draft: Draft, form: Form, owner: str) -> tuple[Job, bool]:
         """Publish the file with its job, in turn, so that limits count the uploads before it."""
         async with self._engine.owners.turn(owner):
-            await self._check_limits(owner, form.bytes)
+            try:
+                await self._check_limits(owner, form.bytes)
+            except UploadRefused:
+                # A repeat needs no room.
+                twin = await self._twin(form, owner)
+                if twin is None:
+                    raise
+                return twin, False
             return await self._publish(draft, form, owner)
+
+    async def _twin(self, form: Form, owner: str) -> Job | None:
+        """Return the job of the same upload if it can replace a new one."""
+        for key in _keys(owner, form):
+            job_id = await self._id_of(key, owner)
+            if job_id is None:
+                return None
+            job = await self._engine.get(job_id)
+            if job is not None and self._is_of_use(job):
+                return job
+        return None
+
+    async def _id_of(self, key: str, owner: str) -> str | None:
+        """Return the id of the job with this dedup key; None if a new one would be created."""
+        with contextlib.suppress(_NoTwin):
+            async with self._engine.database.transaction() as tx:
+                handle = await self._engine.enqueue(
+                    self._convert,
+                    ConvertArgs("", "", 0, ""),
+                    dedup_key=key,
+                    owner=owner,
+                    beyond_limits=True,
+                    connection=tx.connection,
+                )
+                if handle.created:
+                    raise _NoTwin
+            return handle.id
+        return None
 
     async def _publish(self, draft: Draft, form: Form, owner: str) -> tuple[Job, bool]:
         """Make the file durable, then the job; the file goes again where a twin was there."""

@@ -24,7 +24,7 @@ from holdfast import (
     presets,
 )
 from holdfast.fetch import FETCH_ERRORS, Fetcher, FetchLimits
-from holdfast.files import ArtifactStore
+from holdfast.files import ArtifactStore, delete_unreferenced
 from holdfast.http import AppPages, JobFact, JobFacts, ServedApp, ServerState, meta_of
 from holdfast_grading.callback_consumer import consuming
 from holdfast_grading.celery_calls import QUEUES
@@ -38,10 +38,12 @@ from holdfast_grading.messages import CALLBACK, REQUEST, Skill
 from holdfast_grading.pages import FOLDER, NAVIGATION
 from holdfast_grading.pages.submission_form import submission_form
 from holdfast_grading.pages.submission_pages import submission_pages
+from holdfast_grading.recordings import FOLDER as RECORDINGS
 from holdfast_grading.recordings import delete_old
 from holdfast_grading.routes import submission_routes
 from holdfast_grading.settings import GradingSettings
 from holdfast_grading.stored_submissions import stored_bytes
+from holdfast_grading.submissions import Submissions
 
 _log = logging.getLogger("holdfast.grading")
 _ATTEMPT = GRADING_SECONDS + 10.0
@@ -181,10 +183,12 @@ class Grading(ServedApp):
 
         @self.app.periodic(every=3600, **_QUICK)
         async def delete_recordings(ctx: JobContext) -> int:
-            """Delete recordings that are no longer needed."""
+            """Delete recordings that belong to no submission, and those that are old."""
+            submissions = Submissions(ctx.engine)
+            count = await delete_unreferenced(self.files, RECORDINGS, submissions.exists)
             longest = max(self.settings.seconds_for(skill) for skill in Skill)
             before = ctx.slot.timestamp() - longest - _KEEP_RECORDINGS
-            return await asyncio.to_thread(delete_old, self.files, before)
+            return count + await asyncio.to_thread(delete_old, self.files, before)
 
         return {REQUEST: grade, CALLBACK: receive}
 

@@ -64,50 +64,65 @@ def declare_tasks(
     app: Celery, settings: WorkerSettings, engine: Callable[[], Any], providers: TaskProviders
 ) -> None:
     """Declare the tasks of `app`; `engine` returns the blocking engine of the process."""
-    options: dict[str, Any] = {
-        "base": GradingTask,
-        "bind": True,
-        "shared": False,  # other Celery apps of the process do not get them
-        "policy": settings.retry,
-        "lease_seconds": settings.lease_seconds,
-    }
+    url = settings.database_url
+
+    def grade(task: GradingTask, request: GradingRequest) -> None:
+        """Grade a text, and send the callback."""
+        result = providers.grade(request)
+        with task_transaction(url) as connection:
+            task.complete_in(connection)
+            answer = completed(request, result, _attempt_of(task, request)).to_json()
+            engine().outbox.add(connection, request.submission_id, CALLBACK, answer)
+
+    grading = _declared(app, settings, GRADE, grade)
+
+    def transcribe(task: GradingTask, request: GradingRequest) -> None:
+        """Turn speech into text, and send that on to be graded."""
+        attempt = _attempt_of(task, request)
+        spoken = providers.transcribe(replace(request, attempt=attempt))
+        with task_transaction(url) as connection:
+            task.complete_in(connection)
+            grading.apply_in_transaction(
+                connection, kwargs=spoken.to_json(), aggregate_id=request.submission_id
+            )
+
+    _declared(app, settings, TRANSCRIBE, transcribe)
+
+
+def _declared(
+    app: Celery,
+    settings: WorkerSettings,
+    name: str,
+    step: Callable[[GradingTask, GradingRequest], None],
+) -> Any:
+    """Declare the task that does `step` with each request that has not expired."""
 
     # Celery has no types, so its decorators have none.
-    @app.task(name=GRADE, **options)  # type: ignore[untyped-decorator]
-    def grade(
+    @app.task(  # type: ignore[untyped-decorator]
+        name=name,
+        base=GradingTask,
+        bind=True,
+        shared=False,  # other Celery apps of the process do not get them
+        policy=settings.retry,
+        lease_seconds=settings.lease_seconds,
+    )
+    def call(
         self: GradingTask,
         requestId: str,  # noqa: N803 - as the message names it
         submissionId: str,  # noqa: N803 - as the message names it
         **rest: Any,
     ) -> None:
-        """Grade a text, and send the callback."""
+        """Do the step, unless the request has expired."""
         request = read(requestId, submissionId, rest)
-        if is_expired(request, settings.database_url):
-            return
-        result = providers.grade(request)
-        with task_transaction(settings.database_url) as connection:
-            self.complete_in(connection)
-            attempts = request.attempt + self.attempt - 1
-            answer = completed(request, result, attempts).to_json()
-            engine().outbox.add(connection, submissionId, CALLBACK, answer)
+        if not is_expired(request, settings.database_url):
+            step(self, request)
 
-    @app.task(name=TRANSCRIBE, **options)  # type: ignore[untyped-decorator]
-    def transcribe(
-        self: GradingTask,
-        requestId: str,  # noqa: N803 - as the message names it
-        submissionId: str,  # noqa: N803 - as the message names it
-        **rest: Any,
-    ) -> None:
-        """Turn speech into text, and send that on to be graded."""
-        request = read(requestId, submissionId, rest)
-        if is_expired(request, settings.database_url):
-            return
-        spoken = providers.transcribe(replace(request, attempt=request.attempt + self.attempt - 1))
-        with task_transaction(settings.database_url) as connection:
-            self.complete_in(connection)
-            grade.apply_in_transaction(
-                connection, kwargs=spoken.to_json(), aggregate_id=submissionId
-            )
+    return call
+
+
+def _attempt_of(task: GradingTask, request: GradingRequest) -> int:
+    """Return the number of this attempt, counted from the first task of the request."""
+    return request.attempt + task.attempt - 1
 
 
 def _attempts(event: TaskEvent, given: Mapping[str, Any]) -> int | None:

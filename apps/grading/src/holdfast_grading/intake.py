@@ -2,12 +2,14 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 from holdfast import Engine, ErrorCode, StorageExceeded, TooManyJobs
 from holdfast.fetch import Fetcher
 from holdfast.files import ArtifactStore
 from holdfast.http import ApiError, CallerIdentity, IntakeGate
 from holdfast_grading.error_codes import (
+    AUDIO_UNREADABLE,
     SPEAKING_OFF,
     SPEAKING_OFF_LINE,
     TEXT_EMPTY,
@@ -15,7 +17,7 @@ from holdfast_grading.error_codes import (
     UNKNOWN_SKILL,
 )
 from holdfast_grading.messages import Skill, SubmissionPayload
-from holdfast_grading.recordings import keep
+from holdfast_grading.recordings import keep, recording_name
 from holdfast_grading.settings import MOST_CHARACTERS, GradingSettings
 from holdfast_grading.stored_submissions import size_of
 from holdfast_grading.submissions import NewSubmission, Submissions
@@ -83,55 +85,100 @@ class Intake:
         """
         await self._gate.check()
         payload = self._checked(skill, payload)
-        if request_id is not None:
-            _check_name(request_id)
+        _check_name(request_id)
+        new = self._new(caller, skill, payload, request_id)
         async with self._engine.owners.turn(caller.owner):
-            return await self._submit(caller, skill, payload, request_id)
+            twin = await self._twin_without_room(caller.owner, request_id, size_of(payload))
+            return (twin, False) if twin is not None else await self.submissions.add(new)
 
-    async def _submit(
+    async def add_recording(
+        self, caller: CallerIdentity, recording: bytes | None, request_id: str | None
+    ) -> tuple[Submission, bool]:
+        """Take an uploaded recording in; return its submission, and False if it was there before.
+
+        Raises:
+            ApiError: it is empty, or larger than allowed; or no files are taken in.
+            StorageExceeded: the caller's storage has no room for it.
+            TooManyJobs: the caller has as many unfinished jobs as it may have.
+        """
+        await self._gate.check(writes_files=True)
+        _check_name(request_id)
+        data = self._checked_recording(recording)
+        async with self._engine.owners.turn(caller.owner):
+            twin = await self._twin_without_room(caller.owner, request_id, len(data))
+            if twin is not None:
+                return twin, False
+            submission_id = await self.submissions.new_id()
+            payload = SubmissionPayload(audio_file=recording_name(submission_id))
+            new = self._new(caller, Skill.SPEAKING, payload, request_id)
+            return await self._store(replace(new, id=submission_id), submission_id, data)
+
+    async def _store(
+        self, new: NewSubmission, submission_id: str, data: bytes
+    ) -> tuple[Submission, bool]:
+        """Store the recording, then its submission; keep the file only if that is a new one.
+
+        Where this is cut off, the file is deleted later, by `delete_recordings`.
+        """
+        name = recording_name(submission_id)
+        # While the draft is open, `delete_recordings` leaves the file alone.
+        with await asyncio.to_thread(self._files.draft) as draft:
+            await asyncio.to_thread(keep, draft, name, data)
+            try:
+                submission, is_new = await self.submissions.add(new)
+            except Exception:
+                # It may have been stored before the error, a broken connection for example.
+                if not await self.submissions.exists(submission_id):
+                    await asyncio.to_thread(self._files.delete, name)
+                raise
+            if not is_new:
+                await asyncio.to_thread(self._files.delete, name)
+            return submission, is_new
+
+    async def _twin_without_room(
+        self, owner: str, request_id: str | None, size: int
+    ) -> Submission | None:
+        """Check that the owner's limits have room for `size` bytes; a repeat needs no room.
+
+        Return the submission that is repeated where there is no room; None where there is.
+
+        Raises:
+            TooManyJobs, StorageExceeded: there is no room, and nothing is repeated.
+        """
+        try:
+            await self._engine.owners.check_jobs(owner)
+            await self._engine.owners.check_storage(owner, size)
+        except (TooManyJobs, StorageExceeded):
+            found = await self.submissions.of_request(owner, request_id)
+            if found is None:
+                raise
+            return found
+        return None
+
+    def _new(
         self,
         caller: CallerIdentity,
         skill: Skill,
         payload: SubmissionPayload,
         request_id: str | None,
-    ) -> tuple[Submission, bool]:
-        try:
-            await self._engine.owners.check_jobs(caller.owner)
-            if payload.audio_file is None:  # an uploaded recording was checked before it was stored
-                await self._engine.owners.check_storage(caller.owner, size_of(payload))
-        except (TooManyJobs, StorageExceeded):
-            # A repeat needs no room.
-            found = await self.submissions.of_request(caller.owner, request_id)
-            if found is None:
-                raise
-            return found, False
-        return await self.submissions.add(
-            NewSubmission(
-                owner=caller.owner,
-                organisation=caller.organisation,
-                skill=skill,
-                payload=payload,
-                seconds=self.settings.seconds_for(skill),
-                request_id=request_id,
-            )
+    ) -> NewSubmission:
+        return NewSubmission(
+            owner=caller.owner,
+            organisation=caller.organisation,
+            skill=skill,
+            payload=payload,
+            seconds=self.settings.seconds_for(skill),
+            request_id=request_id,
         )
 
-    async def uploaded(self, owner: str, recording: bytes | None) -> SubmissionPayload:
-        """Return the payload of an uploaded recording, which is stored first.
-
-        Raises:
-            ApiError: it is empty, or larger than allowed; or no files are taken in.
-            StorageExceeded: the owner's storage has no room for it.
-        """
-        await self._gate.check(writes_files=True)
-        if recording is not None and len(recording) > self.settings.max_audio_bytes:
+    def _checked_recording(self, recording: bytes | None) -> bytes:
+        if not recording:
+            raise ApiError(AUDIO_UNREADABLE, "Choose a recording.", status=400)
+        if len(recording) > self.settings.max_audio_bytes:
             most = self.settings.max_audio_bytes / 2**20
-            raise ApiError(
-                ErrorCode.TOO_LARGE, f"The recording is larger than {most:g} MB, the limit."
-            )
-        await self._engine.owners.check_storage(owner, len(recording or b""))
-        name = await asyncio.to_thread(keep, self._files, recording or b"")
-        return SubmissionPayload(audio_file=name)
+            line = f"The recording is larger than {most:g} MB, the limit."
+            raise ApiError(ErrorCode.TOO_LARGE, line)
+        return recording
 
     def _checked(self, skill: Skill, payload: SubmissionPayload) -> SubmissionPayload:
         if skill is Skill.WRITING:
@@ -140,8 +187,6 @@ class Intake:
             return SubmissionPayload(text=_checked_text(payload.text))
         if payload.text is not None:
             raise ApiError(ErrorCode.VALIDATION_ERROR, "Speaking is handed in as audio.")
-        if payload.audio_file is not None:
-            return payload
         if payload.audio_url is None:
             line = "Give the address of the recording, audioUrl."
             raise ApiError(ErrorCode.VALIDATION_ERROR, line)
@@ -162,7 +207,9 @@ class Intake:
         return found
 
 
-def _check_name(request_id: str) -> None:
+def _check_name(request_id: str | None) -> None:
+    if request_id is None:
+        return
     if len(request_id) > LONGEST_NAME or not request_id.isprintable() or not request_id.strip():
         line = f"requestId must be printable, with at most {LONGEST_NAME} characters."
         raise ApiError(ErrorCode.VALIDATION_ERROR, line)

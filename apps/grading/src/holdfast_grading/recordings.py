@@ -1,7 +1,6 @@
-"""Uploaded recordings: read from a form with limits, kept as files, and deleted by their age."""
+"""Uploaded recordings: read from a form with limits, kept as files, and deleted."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
@@ -10,9 +9,8 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from holdfast import ErrorCode
-from holdfast.files import ArtifactStore
+from holdfast.files import ArtifactStore, Draft
 from holdfast.http import ApiError
-from holdfast_grading.error_codes import AUDIO_UNREADABLE
 from holdfast_grading.settings import MOST_CHARACTERS
 
 FOLDER = "audio"
@@ -72,20 +70,19 @@ async def _counted(request: Request, most_bytes: int) -> AsyncGenerator[bytes, N
         yield piece
 
 
-def keep(files: ArtifactStore, data: bytes) -> str:
-    """Store a recording, durable; return the name of its file. It blocks; use a thread.
+def recording_name(submission_id: str) -> str:
+    """Return the name of a submission's recording."""
+    return f"{FOLDER}/{submission_id}"
+
+
+def keep(draft: Draft, name: str, data: bytes) -> None:
+    """Store a recording, durable, by its `draft`. It blocks; use a thread.
 
     Raises:
-        ApiError: it is empty.
         OSError: it cannot be stored.
     """
-    if not data:
-        raise ApiError(AUDIO_UNREADABLE, "Choose a recording.", status=400)
-    name = f"{FOLDER}/{secrets.token_hex(16)}"
-    with files.draft() as draft:
-        draft.write(data)
-        draft.publish(name)
-    return name
+    draft.write(data)
+    draft.publish(name)
 
 
 def delete_old(files: ArtifactStore, before: float) -> int:

@@ -36,12 +36,10 @@ class SubmissionApi:
 
     async def upload(self, request: Request, caller: Caller) -> Response:
         """Hand in a recording: a form with `file` and, if wanted, `requestId`."""
-        skill = self._intake.skill(Skill.SPEAKING)
+        self._intake.skill(Skill.SPEAKING)
         form = await read_form(request, self._intake.settings.max_audio_bytes)
-        payload = await self._intake.uploaded(caller.owner, form.recording)
-        return _taken(
-            *await self._intake.add(caller, skill, payload, form.fields.get("requestId") or None)
-        )
+        request_id = form.fields.get("requestId") or None
+        return _taken(*await self._intake.add_recording(caller, form.recording, request_id))
 
     async def list_submissions(
         self,

@@ -33,6 +33,7 @@ _ADD = """
 """
 _SENT_BY = "UPDATE {submissions} SET message_id = :message WHERE id = :id"
 _BY_ID = "{select} WHERE submissions.id = :id"
+_EXISTS = "SELECT id FROM {submissions} WHERE id = :id"
 _BY_REQUEST = """{select}
     WHERE submissions.owner = :owner AND submissions.request_id = :request_id
 """
@@ -66,6 +67,7 @@ class NewSubmission:
     Attributes:
         request_id: the owner's name for it; the same again is the same submission.
         seconds: in which it must be graded.
+        id: of `Submissions.new_id`; None lets it get one.
     """
 
     owner: str
@@ -74,6 +76,7 @@ class NewSubmission:
     payload: SubmissionPayload
     seconds: float
     request_id: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +115,7 @@ class Submissions:
     async def add(self, new: NewSubmission, *, now: float | None = None) -> tuple[Submission, bool]:
         """Store a submission with its message; return it, and False if it was there before."""
         created = await store_time(self._engine) if now is None else now
-        # Grows with time: lists are in the order of ids.
-        identifier = f"{int(created * 1000):012x}{secrets.token_hex(10)}"
+        identifier = new.id or _new_id(created)
         named = new.request_id or secrets.token_hex(16)
         request = GradingRequest(
             request_id=request_id_of(identifier, named),
@@ -146,6 +148,15 @@ class Submissions:
         if found is None:
             raise HoldfastError("the submission was deleted in the moment in which it was added")
         return found, is_new
+
+    async def new_id(self) -> str:
+        """Return an id for a submission, for what is stored under it before its row."""
+        return _new_id(await store_time(self._engine))
+
+    async def exists(self, submission_id: str) -> bool:
+        """Say whether there is a submission with this id, of any owner."""
+        query = sql_for(self._database, _EXISTS)
+        return bool(await self._database.fetch(query, {"id": submission_id}))
 
     async def of_request(self, owner: str, request_id: str | None) -> Submission | None:
         """Return the submission that `owner` has named so; None if there is none."""
@@ -200,3 +211,8 @@ class Submissions:
         async with self._database.transaction() as tx:
             values = {"id": submission_id, "attempt": attempt}
             return bool(await tx.fetch(sql_for(self._database, _COUNT_ATTEMPT), values))
+
+
+def _new_id(now: float) -> str:
+    # Grows with time: lists are in the order of ids.
+    return f"{int(now * 1000):012x}{secrets.token_hex(10)}"

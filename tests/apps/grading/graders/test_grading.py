@@ -9,15 +9,15 @@ from tests.apps.grading.world import grading, loopback_fetcher
 from tests.support import speech
 from tests.support.providers import chatted
 
-from holdfast import CircuitOpenError, Engine, Permanent, SystemClock
+from holdfast import Category, CircuitOpenError, Engine, Permanent, SystemClock, diagnose
 from holdfast.fetch import PermanentFetchError
 from holdfast.files import ArtifactStore
 from holdfast.testing.downstream import ScriptedDownstream, ok, status
 from holdfast_grading.graders.grading import grade
 from holdfast_grading.graders.local_speech import NOTE
-from holdfast_grading.graders.tools import GradingTools
+from holdfast_grading.graders.tools import GradingTools, ProviderMisconfigured
 from holdfast_grading.messages import GradingRequest, Skill, SubmissionPayload, moment
-from holdfast_grading.recordings import keep
+from holdfast_grading.recordings import keep, recording_name
 
 CRITERION = {"score": 6, "comment": "Fine."}
 ANSWER = json.dumps(
@@ -49,6 +49,14 @@ class Refusing:
 
     async def run(self, name, operation):
         raise CircuitOpenError(name)
+
+
+def stored(files, data):
+    """Store a recording; return the name of its file."""
+    name = recording_name("0" * 32)
+    with files.draft() as draft:
+        keep(draft, name, data)
+    return name
 
 
 @pytest.fixture
@@ -95,7 +103,7 @@ def test_an_uploaded_recording_is_graded_offline_where_no_model_is_set(server, r
     server.script(ok(**SPOKEN))
     files = ArtifactStore(tmp_path / "files")
     files.prepare()
-    name = keep(files, tone())
+    name = stored(files, tone())
     result = run(request(audio_file=name), stt_base_url=f"{server.url}/v1")
     assert (result.transcript, result.grader) == ("I like trees.", "offline")
 
@@ -122,7 +130,7 @@ def test_silence_is_refused_for_good(server, run, tmp_path):
     files = ArtifactStore(tmp_path / "files")
     files.prepare()
     with pytest.raises(Permanent, match="no speech"):
-        run(request(audio_file=keep(files, tone())), stt_base_url=f"{server.url}/v1")
+        run(request(audio_file=stored(files, tone())), stt_base_url=f"{server.url}/v1")
 
 
 def test_an_error_of_the_transcriber_is_passed_on_after_one_request(server, run, tmp_path):
@@ -130,12 +138,22 @@ def test_an_error_of_the_transcriber_is_passed_on_after_one_request(server, run,
     files = ArtifactStore(tmp_path / "files")
     files.prepare()
     with pytest.raises(Exception, match="503"):
-        run(request(audio_file=keep(files, tone())), stt_base_url=f"{server.url}/v1")
+        run(request(audio_file=stored(files, tone())), stt_base_url=f"{server.url}/v1")
     assert len(server.requests) == 1
 
 
+def test_a_transcriber_that_is_set_up_wrongly_is_no_fault_of_the_recording(server, run, tmp_path):
+    server.script(status(404))
+    files = ArtifactStore(tmp_path / "files")
+    files.prepare()
+    with pytest.raises(ProviderMisconfigured, match="speech-to-text") as raised:
+        run(request(audio_file=stored(files, tone())), stt_base_url=f"{server.url}/v1")
+    judged = diagnose(raised.value, wall_now=0.0)
+    assert (judged.category, judged.counts) == (Category.TRANSIENT, True)
+
+
 def test_speech_is_transcribed_and_graded_without_any_service(run, tmp_path):
-    name = keep(ArtifactStore(tmp_path / "files"), speech.recording().read_bytes())
+    name = stored(ArtifactStore(tmp_path / "files"), speech.recording().read_bytes())
     result = run(request(audio_file=name), Refusing(), speech_model=speech.speech_model())
     assert speech.words(result.transcript).startswith(speech.SAID)
     assert result.grader == "offline"

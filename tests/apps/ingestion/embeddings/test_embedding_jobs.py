@@ -6,7 +6,7 @@ import pytest
 from tests.apps.ingestion.models import embed_topics, embedded, embedding, texts_of, with_gemini
 from tests.apps.ingestion.sites import site
 from tests.apps.ingestion.world import World
-from tests.support.providers import embeddings
+from tests.support.providers import WRONG_KEY, embeddings
 from tests.support.waiting import until
 
 from holdfast import CircuitState, JobFilter, JobStatus
@@ -203,18 +203,10 @@ def test_requests_of_jobs_and_of_searches_share_one_rate(database_url, tmp_path,
     asyncio.run(scenario())
 
 
-WRONG_KEY = {
-    "error": {
-        "code": 400,
-        "message": "API key not valid. Please pass a valid API key.",
-        "status": "INVALID_ARGUMENT",
-        "details": [{"reason": "API_KEY_INVALID", "domain": "googleapis.com"}],
-    }
-}
-
-
 @pytest.mark.parametrize(
-    "refusal", [status(400, json=WRONG_KEY), status(401), status(403)], ids=["400", "401", "403"]
+    "refusal",
+    [status(400, json=WRONG_KEY), status(401), status(403), status(404)],
+    ids=["400", "401", "403", "404"],
 )
 def test_a_refused_key_is_an_outage_and_its_documents_go_on_with_a_good_one(
     sqlite_url, tmp_path, gemini, refusal

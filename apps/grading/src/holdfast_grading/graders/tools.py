@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self, TypeVar
 
-from holdfast import Clock, SharedRate, presets
+from holdfast import Clock, HoldfastError, SharedRate, presets
 from holdfast.fetch import Fetcher
 from holdfast.files import ArtifactStore
+from holdfast.providers import is_setup_error
+from holdfast_grading.error_codes import PROVIDER_MISCONFIGURED
 from holdfast_grading.graders.audio import Recording
 from holdfast_grading.graders.audio_decoder import AudioDecoder
 from holdfast_grading.graders.language_models import ChatMockGrader, GeminiGrader, TextGrader
@@ -22,7 +24,15 @@ STT = "stt"
 RATE_NAME = "gemini"
 """The account's, which other apps use too."""
 
+_NAMES = {LLM: "language model", STT: "speech-to-text service"}
+
 T = TypeVar("T")
+
+
+class ProviderMisconfigured(HoldfastError):
+    """Report a provider that refuses every request of ours; no submission is to blame."""
+
+    code = PROVIDER_MISCONFIGURED
 
 
 class Calls(Protocol):
@@ -110,7 +120,7 @@ class GradingTools:
         assert transcriber is not None  # the caller has asked `transcribes`
         # Not the key of the grade: both may be calls to one server, which must not mix them up.
         key = f"{request_id}.{STT}"
-        return await self._calls.run(STT, lambda: transcriber.transcribe(recording, key))
+        return await self._run(STT, lambda: transcriber.transcribe(recording, key))
 
     async def grade_text(
         self, skill: Skill, text: str, request_id: str, seconds: float | None = None
@@ -124,7 +134,21 @@ class GradingTools:
         grader = self._grader
         if grader is None:
             return grade_offline(skill, text, seconds)
-        return await self._calls.run(LLM, lambda: grader.grade(skill, text, request_id))
+        return await self._run(LLM, lambda: grader.grade(skill, text, request_id))
+
+    async def _run(self, name: str, operation: Callable[[], Awaitable[T]]) -> T:
+        """Call a downstream; its breaker counts that it is set up wrongly as any other outage."""
+
+        async def call() -> T:
+            try:
+                return await operation()
+            except Exception as error:
+                if is_setup_error(error):
+                    line = f"The {_NAMES[name]} refuses its key, or is not at its address."
+                    raise ProviderMisconfigured(line) from error
+                raise
+
+        return await self._calls.run(name, call)
 
 
 def _text_grader(

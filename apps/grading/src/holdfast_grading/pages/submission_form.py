@@ -17,7 +17,11 @@ def submission_form(intake: Intake) -> APIRouter:
         """Take in what the form has."""
         form = await read_form(request, intake.settings.max_audio_bytes)
         skill = intake.skill(form.fields.get("skill", Skill.WRITING))
-        await intake.add(caller, skill, await _payload(intake, skill, form, caller.owner), None)
+        payload = _payload(skill, form)
+        if payload is None:
+            await intake.add_recording(caller, form.recording, None)
+        else:
+            await intake.add(caller, skill, payload, None)
         return RedirectResponse("/submissions?note=added", 303)
 
     router.add_api_route(
@@ -26,11 +30,10 @@ def submission_form(intake: Intake) -> APIRouter:
     return router
 
 
-async def _payload(
-    intake: Intake, skill: Skill, form: SubmissionForm, owner: str
-) -> SubmissionPayload:
+def _payload(skill: Skill, form: SubmissionForm) -> SubmissionPayload | None:
+    """Return the text or the address that the form hands in; None where it is the file."""
     if skill is Skill.WRITING:
         return SubmissionPayload(text=form.fields.get("text", ""))
     if address := form.fields.get("audioUrl", "").strip():
         return SubmissionPayload(audio_url=address)
-    return await intake.uploaded(owner, form.recording)
+    return None

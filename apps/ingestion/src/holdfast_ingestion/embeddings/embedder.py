@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast import Clock, HoldfastError, RateLimit, RetryPolicy, RetryService, SharedRate
-from holdfast.providers import GeminiClient, InvalidAnswer
+from holdfast.providers import GeminiClient, InvalidAnswer, is_setup_error
 from holdfast_ingestion.embeddings.vectors import Vector, as_vector
 from holdfast_ingestion.error_codes import MODEL_KEY_REFUSED
 from holdfast_ingestion.model_settings import ModelSettings
@@ -17,7 +17,7 @@ MOST_TEXTS = 100
 
 
 class KeyRefused(HoldfastError):
-    """Report that the API does not take its key. No text is to blame, so jobs are tried again."""
+    """Report that the API refuses its caller. No text is to blame, so jobs are tried again."""
 
     code = MODEL_KEY_REFUSED
 
@@ -49,14 +49,15 @@ class Embedder:
         """Return the vectors of `texts`, in their order.
 
         Raises:
-            KeyRefused: the key is wrong, expired or lacks a permission.
+            KeyRefused: the key is wrong, expired or lacks a permission, or the address is wrong.
             Exception: the error that ended the call.
         """
         try:
             embeddings = (await self._client.generate_embeddings(texts)).unwrap()
         except Exception as error:
-            if _is_about_the_key(error):
-                raise KeyRefused("The Gemini API refuses its key.") from error
+            if is_setup_error(error):
+                line = "The Gemini API refuses its key, or is not at its address."
+                raise KeyRefused(line) from error
             raise
         try:
             return [as_vector(embedding) for embedding in embeddings]
@@ -66,9 +67,3 @@ class Embedder:
     async def aclose(self) -> None:
         """Close its connections."""
         await self._client.aclose()
-
-
-def _is_about_the_key(error: Exception) -> bool:
-    """Say whether the API refuses its caller; a wrong key is a 400 with a reason of its own."""
-    status = getattr(error, "code", None)
-    return status in {401, 403} or (status == 400 and "API_KEY_INVALID" in str(error))
