@@ -18,7 +18,7 @@ from holdfast_grading import embedded
 from holdfast_grading.graders.local_speech import TranscriberBusy
 from holdfast_grading.graders.tools import GradingTools
 from holdfast_grading.messages import GradingRequest, Skill, SubmissionPayload, request_id_of
-from holdfast_grading.recordings import keep
+from holdfast_grading.recordings import keep, recording_name
 from holdfast_grading.tables import Status
 
 CRITERION = {"score": 8, "comment": "Clear."}
@@ -267,7 +267,9 @@ def test_recordings_wait_for_the_transcriber_without_losing_attempts(
     monkeypatch.setattr(embedded, "_BUSY_WAIT", 0.0)
 
     async def scenario(world):
-        name = keep(ArtifactStore(tmp_path / "files"), tone())
+        name = recording_name("0" * 32)
+        with ArtifactStore(tmp_path / "files").draft() as draft:
+            keep(draft, name, tone())
         payload = SubmissionPayload(audio_file=name)
         submission_id = await submitted(world, skill=Skill.SPEAKING, payload=payload)
         await world.settle()
