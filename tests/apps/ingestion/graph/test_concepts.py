@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pytest
 from tests.apps.ingestion.models import graph, with_chatmock
 from tests.apps.ingestion.sites import site
 from tests.apps.ingestion.world import World
@@ -237,6 +238,29 @@ def test_documents_wait_for_their_concepts_while_the_model_is_down_or_answers_wr
                     await world.expedite(job.id)
                 await extracted(world, *documents)
             assert (await names(world))["Bread"] == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("code", [401, 403, 404])
+def test_a_model_that_refuses_its_key_is_an_outage(sqlite_url, tmp_path, chatmock, code):
+    chatmock.script(status(code))
+
+    async def scenario():
+        async with (
+            World(sqlite_url, tmp_path, models=with_chatmock(chatmock)) as world,
+            world.working(),
+        ):
+
+            async def tried():
+                return [job for job in await waiting_jobs(world) if job.last_error is not None]
+
+            document = await world.add(content="Bread is baked.")
+            (job,) = await until(tried)
+            assert job.last_error.code == "MODEL_KEY_REFUSED"
+            chatmock.script(model())
+            await world.expedite(job.id)
+            await extracted(world, document)
 
     asyncio.run(scenario())
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from holdfast import Clock, HoldfastError, RateLimit, RetryPolicy, RetryService, SharedRate
-from holdfast.providers import GeminiClient, InvalidAnswer, is_setup_error
+from holdfast import Clock, RateLimit, RetryPolicy, RetryService, SharedRate
+from holdfast.providers import GeminiClient, InvalidAnswer
 from holdfast_ingestion.embeddings.vectors import Vector, as_vector
-from holdfast_ingestion.error_codes import MODEL_KEY_REFUSED
+from holdfast_ingestion.model_errors import refusals_of
 from holdfast_ingestion.model_settings import ModelSettings
 
 MODEL = "gemini-embedding-001"
@@ -14,12 +14,6 @@ RATE = RateLimit(per_minute=100, per_day=1000)
 """What the API allows an account, in requests of up to 100 texts. All processes share it."""
 MOST_TEXTS = 100
 """Texts of one request."""
-
-
-class KeyRefused(HoldfastError):
-    """Report that the API refuses its caller. No text is to blame, so jobs are tried again."""
-
-    code = MODEL_KEY_REFUSED
 
 
 class Embedder:
@@ -52,13 +46,8 @@ class Embedder:
             KeyRefused: the key is wrong, expired or lacks a permission, or the address is wrong.
             Exception: the error that ended the call.
         """
-        try:
+        with refusals_of("Gemini API"):
             embeddings = (await self._client.generate_embeddings(texts)).unwrap()
-        except Exception as error:
-            if is_setup_error(error):
-                line = "The Gemini API refuses its key, or is not at its address."
-                raise KeyRefused(line) from error
-            raise
         try:
             return [as_vector(embedding) for embedding in embeddings]
         except ValueError as error:

@@ -16,6 +16,7 @@ from holdfast_ingestion.graph.extracted import (
     PassageConcepts,
     bounded,
 )
+from holdfast_ingestion.model_errors import refusals_of
 
 SOURCE = "chatmock"
 _INSTRUCTIONS = f"""You extract a knowledge graph from a passage of a document.
@@ -61,13 +62,15 @@ class ChatExtractor:
         """Return what the model finds in `text`.
 
         Raises:
+            KeyRefused: the key or the address is wrong.
             Exception: the error that ended the call.
         """
         messages = [
             {"role": "system", "content": _INSTRUCTIONS},
             {"role": "user", "content": json.dumps(text, ensure_ascii=False)},
         ]
-        answer = (await self._client.chat_json(messages, GraphAnswer)).unwrap()
+        with refusals_of("language model"):
+            answer = (await self._client.chat_json(messages, GraphAnswer)).unwrap()
         relations = [(each.subject, each.label, each.object) for each in answer.relations]
         return bounded(answer.concepts, relations)
 
