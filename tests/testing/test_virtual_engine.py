@@ -219,7 +219,7 @@ def test_a_probe_ends_the_wait_for_a_breaker(app):
 
     with virtual_engine([app]).blocking() as engine:
         job = engine.enqueue(charge)
-        engine.advance(HOUR)
+        engine.advance(120)
         assert engine.get(job).status is JobStatus.QUEUED
         up.append(True)
         engine.advance(60)

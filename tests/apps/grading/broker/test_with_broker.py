@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.apps.grading.broker.deployment import APP
 from tests.apps.grading.sounds import tone
-from tests.support.grading_processes import wait_for
+from tests.support.grading_processes import mark_of, wait_for
 
 from holdfast.testing.downstream import hang, status
 
@@ -195,9 +196,34 @@ def test_a_request_that_kills_its_worker_each_time_is_a_dead_letter_once(deploym
     assert deployment.model.calls[mark] == 3
 
 
+class Outage:
+    """Lets the first calls of a model fail, but no submission's third; later ones hang.
+
+    The first two hang as well, so that other submissions wait behind them when the outage begins.
+    `release` of the model continues the calls that hang.
+    """
+
+    def __init__(self, model, calls):
+        self._model = model
+        self._calls = calls
+        self.made = Counter()
+
+    async def __call__(self, exchange):
+        mark = mark_of(exchange.request)
+        self.made[mark] += 1
+        number, again = self.made.total(), self.made[mark] > 2
+        if number <= 2 or number > self._calls:
+            await exchange.wait_for_release()
+        fails = number <= self._calls and not again
+        await (status(503) if fails else self._model.graded)(exchange)
+
+
 def test_an_open_circuit_is_called_back_and_leaves_the_submission_to_come_back(deployment):
-    deployment.model.for_all = status(503)
-    submissions = [deployment.submit() for _ in range(12)]
+    # As many calls as the breaker's window has. Of more submissions some are tried after them.
+    outage = deployment.model.for_all = Outage(deployment.model, calls=20)
+    submissions = [deployment.submit() for _ in range(24)]
+    wait_for(lambda: outage.made.total() == 2)
+    deployment.model.release()
     wait_for(lambda: (found := deployment.breaker()) and found.trips)
     held = "SELECT aggregate_id FROM holdfast.outbox WHERE payload LIKE '%%CIRCUIT_OPEN%%'"
     named = {name for (name,) in wait_for(lambda: deployment.rows(held))}
@@ -205,6 +231,7 @@ def test_an_open_circuit_is_called_back_and_leaves_the_submission_to_come_back(d
     found = deployment.show(waiting)
     assert (found["status"], found["failureReason"]) == ("PROCESSING", None)
     deployment.model.for_all = None
+    deployment.model.release()
     assert {deployment.wait(each)["status"] for each in submissions} == {"COMPLETED"}
     assert deployment.breaker().closed_at
 
