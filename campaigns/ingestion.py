@@ -32,6 +32,8 @@ _SETTINGS = {**SHORT_LEASES, "FETCH_ALLOW_PRIVATE": "1", "INGESTION_CONCEPTS": "
 _THREADS = 3
 _SETTLE = 300.0
 _CLEANUP = 30.0
+_FINISHING = 30.0
+_AT_A_TIME = 3
 _USED_UP = {"FETCH_5XX", "FETCH_FAILED"}
 """Codes of documents whose last attempt met the failing site, after kills or failures before; a
 person would retry these, and the campaign does. Kills alone fail no document."""
@@ -106,9 +108,27 @@ def _kill_repeatedly(
         clients.add(documents[number::kills])
         sites.failing = rng.random() < 0.5
         time.sleep(rng.uniform(0.0, 2.0))
+        if number % 3 == 2:
+            _let_some_finish(service)
         service.kill(rng)
         service.start()
     sites.failing = False
+
+
+def _let_some_finish(service: ServiceProcess) -> None:
+    """Wait until as many more documents are done as run at a time, or for a while.
+
+    On a busy machine two seconds are too short for any. The oldest documents would be begun in
+    every round, and rightly fail when they have lost nine workers.
+    """
+    with service.client() as client:
+        found = _all_documents(client)
+        enough = min(_done(found) + _AT_A_TIME, len(found))
+        until(lambda: _done(_all_documents(client)) >= enough, _FINISHING)
+
+
+def _done(found: Mapping[str, Document]) -> int:
+    return sum(each["status"] == "done" for each in found.values())
 
 
 class _Clients:
