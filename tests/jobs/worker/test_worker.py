@@ -191,9 +191,10 @@ def test_an_idle_worker_does_not_spin(tmp_path):
             async with it.running(worker):
                 await until(lambda: it.store.ticks >= 2)
                 ticks, began = it.store.ticks, time.monotonic()
-                await until(lambda: it.store.ticks >= ticks + 5)
-                # Four intervals, each slightly shorter or longer than requested.
-                assert time.monotonic() - began > 4 * 0.08
+                await until(lambda: it.store.ticks >= ticks + 20)
+                # Each interval is slightly shorter or longer than requested, and a few end early:
+                # what the worker does when it starts wakes it as well, on a busy machine until now.
+                assert time.monotonic() - began > 15 * 0.09
 
     asyncio.run(go())
 
