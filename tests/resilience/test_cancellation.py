@@ -68,7 +68,7 @@ def test_a_cancelled_task_ends_at_once_and_leaves_nothing_behind(stage):
 
     clock.run(main())
     assert clock.monotonic() == 5
-    assert threading.enumerate() == threads
+    assert not set(threading.enumerate()) - set(threads)  # others may have ended meanwhile
 
 
 def test_a_task_cancelled_while_it_waits_for_its_turn_leaves_the_line():
