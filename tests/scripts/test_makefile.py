@@ -97,7 +97,7 @@ def pinned(tree, lock):
     return sum("==" in line for line in (tree / lock).read_text().splitlines())
 
 
-def test_a_machine_without_a_model_for_speech_is_told_so_and_starts(tree):
+def test_where_no_model_for_speech_fits_a_line_says_so_and_the_service_starts(tree):
     (tree / "no-speech").touch()
 
     said, calls = make(tree, "run")
